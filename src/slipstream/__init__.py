@@ -1,0 +1,1 @@
+"""Trains click-prediction models whose embedding tables are larger than fast memory."""

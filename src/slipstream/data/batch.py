@@ -1,0 +1,175 @@
+"""A batch of inputs as tensors, and the memory it is read into."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slipstream.data.dataset import Part
+from slipstream.data.gather import PAGE, Gather, page_start
+from slipstream.data.inputs import Array, Ragged
+from slipstream.data.layout import Field, fixed_fields
+from slipstream.ordering import Cut
+
+_TORCH = {"f4": torch.float32, "i4": torch.int32, "i8": torch.int64}
+_ALIGNMENT = 64
+_INPUTS_AT_ONCE = 1 << 15
+
+
+@dataclass(frozen=True)
+class ListBatch:
+    """The lists of one column: list i is `values[offsets[i]:offsets[i + 1]]`, padding is empty."""
+
+    values: Tensor
+    offsets: Tensor
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Up to `capacity` inputs. What lies behind the first `n_valid` is padding.
+
+    Args:
+        numbers: The number of each input in its part; -1 in padding.
+        labels: float32 `[capacity]`; 0 in padding.
+        weights: float32 `[capacity]`; 1 unless the data set has weights, 0 in padding.
+        dense: float32 `[capacity, dense values]`; 0 in padding.
+        ids: int32 or int64 `[capacity, single columns]`; 0 in padding.
+        n_valid: How many inputs there are.
+        next_position: The position in the order at which the next batch begins.
+        lists: The list columns by name; padding is empty lists.
+        times: int64 `[capacity]`, or None; 0 in padding.
+    """
+
+    numbers: Tensor
+    labels: Tensor
+    weights: Tensor
+    dense: Tensor
+    ids: Tensor
+    n_valid: int
+    next_position: int
+    lists: dict[str, ListBatch] = field(default_factory=dict)
+    times: Tensor | None = None
+
+    @property
+    def capacity(self) -> int:
+        """Inputs that fit."""
+        return len(self.labels)
+
+    def to(self, device: str | torch.device, non_blocking: bool = False) -> Batch:
+        """The batch on another device."""
+
+        def move(tensor: Tensor) -> Tensor:
+            return tensor.to(device, non_blocking=non_blocking)
+
+        tensors = {f.name: getattr(self, f.name) for f in fields(self)}
+        moved = {name: move(value) for name, value in tensors.items() if torch.is_tensor(value)}
+        lists = {
+            name: ListBatch(move(column.values), move(column.offsets))
+            for name, column in self.lists.items()
+        }
+        return replace(self, **moved, lists=lists)
+
+
+class BatchReader:
+    """Reads batches of one capacity from a part, into memory that is used again when it is free.
+
+    Small batches are read several at a time, side by side in the same arrays.
+    """
+
+    def __init__(self, part: Part, capacity: int, pin_memory: bool = False) -> None:
+        self.part, self.capacity, self.pin_memory = part, capacity, pin_memory
+        self.at_once = max(1, _INPUTS_AT_ONCE // capacity)
+        stored = fixed_fields(part.schema)
+        made = {"numbers": Field(np.dtype("<i8")), "weights": Field(np.dtype("<f4"))}
+        self._fields = {**made, **stored}
+        self._stored = list(stored)
+        self._starts: dict[str, int] = {}
+        end = 0
+        for name, f in self._fields.items():
+            self._starts[name] = end
+            end += -(-f.bytes_per_input * capacity * self.at_once // _ALIGNMENT) * _ALIGNMENT
+        self._memory = _Memory(end, pin_memory)
+
+    def read(self, cuts: Sequence[Cut]) -> list[Batch]:
+        """The inputs of up to `at_once` cuts as batches; only the last may be short."""
+        numbers = cuts[0].numbers
+        if len(cuts) > 1:
+            numbers = np.concatenate([cut.numbers for cut in cuts])
+        n, padded = len(numbers), len(cuts) * self.capacity
+        gather = Gather.of(self.part, numbers)
+        block, begin = self._memory.take()
+        tensors = {}
+        for name in self._fields:
+            tensors[name], array = self._carve(block, begin, name, padded)
+            if name in self._stored:
+                gather.fixed(name, array[:n])
+            else:
+                array[:n] = numbers if name == "numbers" else 1
+            if n < padded:
+                array[n:] = -1 if name == "numbers" else 0
+        lists = {c.name: gather.lists(c.name) for c in self.part.schema.lists}
+        batches = []
+        for number, cut in enumerate(cuts):
+            start, stop = number * self.capacity, (number + 1) * self.capacity
+            batches.append(
+                Batch(
+                    **{name: tensor[start:stop] for name, tensor in tensors.items()},
+                    lists={k: self._list(v, start, min(n, stop)) for k, v in lists.items()},
+                    n_valid=len(cut.numbers),
+                    next_position=cut.next_position,
+                )
+            )
+        return batches
+
+    def _carve(self, block: Array | Tensor, begin: int, name: str, n: int) -> tuple[Tensor, Array]:
+        """One of the arrays in a block of memory, as a tensor and as an array."""
+        f, start = self._fields[name], begin + self._starts[name]
+        if isinstance(block, np.ndarray):
+            array: Array = np.ndarray((n, *f.shape), f.dtype, block, start)
+            return torch.from_numpy(array), array
+        flat = block[start : start + f.bytes_per_input * n]
+        tensor = flat.view(_TORCH[f.dtype.str[1:]]).view(n, *f.shape)
+        return tensor, tensor.numpy()
+
+    def _list(self, ragged: Ragged, start: int, stop: int) -> ListBatch:
+        ragged = ragged.slice(start, stop)
+        offsets = torch.empty(self.capacity + 1, dtype=torch.int64, pin_memory=self.pin_memory)
+        offsets.numpy()[: stop - start + 1] = ragged.offsets
+        offsets.numpy()[stop - start + 1 :] = len(ragged.values)
+        dtype = _TORCH[ragged.values.dtype.str[1:]]
+        values = torch.empty(len(ragged.values), dtype=dtype, pin_memory=self.pin_memory)
+        values.numpy()[:] = ragged.values
+        return ListBatch(values, offsets)
+
+
+class _Memory:
+    """Blocks of bytes, each handed out again once no tensor on it is left.
+
+    New memory costs as much to touch for the first time as to fill. Page-locked memory is left to
+    torch, whose allocator also knows which copies to a device are still under way.
+    """
+
+    def __init__(self, size: int, pin_memory: bool) -> None:
+        self._size, self._pin_memory = size, pin_memory
+        self._blocks: list[Array] = []
+        self._lock = threading.Lock()
+
+    def take(self) -> tuple[Array | Tensor, int]:
+        """A block that nothing else uses, and where in it to begin."""
+        if self._pin_memory:
+            return torch.empty(self._size, dtype=torch.uint8, pin_memory=True), 0
+        with self._lock:
+            for block in self._blocks:
+                # The list, this loop and the call itself: an array on the block would add one.
+                if sys.getrefcount(block) == 3:
+                    break
+            else:
+                block = np.empty(self._size + PAGE, dtype=np.uint8)
+                self._blocks.append(block)
+        return block, page_start(block)

@@ -1,0 +1,163 @@
+"""A data set: three parts of inputs, their tables, and where they came from."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from slipstream.data.dictionary import Dictionary
+from slipstream.data.inputs import Array, Inputs, Ragged
+from slipstream.data.layout import (
+    PARTS,
+    fixed_fields,
+    list_fields,
+    list_file,
+    shard_file,
+    table_file,
+)
+from slipstream.data.manifest import Manifest, read_manifest
+from slipstream.data.schema import Schema
+from slipstream.errors import DataError
+
+
+class Part:
+    """The inputs of one part, numbered `0 .. len(part)` across its shards.
+
+    Args:
+        name: train, validation or evaluation.
+        schema: What each input consists of.
+        shards: The arrays, in order; mapped from files or in memory.
+    """
+
+    def __init__(self, name: str, schema: Schema, shards: Sequence[Inputs]) -> None:
+        self.name = name
+        self.schema = schema
+        self.shards = list(shards)
+        self.starts = [0]
+        for shard in self.shards:
+            self.starts.append(self.starts[-1] + len(shard))
+
+    def __len__(self) -> int:
+        return self.starts[-1]
+
+    def runs(self, start: int, stop: int) -> list[Inputs]:
+        """Inputs start to stop as views, one for each shard that they touch."""
+        runs = []
+        while start < stop:
+            shard = bisect.bisect_right(self.starts, start) - 1
+            end = min(stop, self.starts[shard + 1])
+            first = self.starts[shard]
+            runs.append(self.shards[shard].slice(start - first, end - first))
+            start = end
+        return runs
+
+
+class Dataset:
+    """A packed data set, opened from its folder or built in memory.
+
+    Example:
+        >>> dataset = Dataset.open("clicks")  # doctest: +SKIP
+        >>> len(dataset.train), dataset.schema.dense  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        parts: dict[str, Part],
+        counts: Callable[[str], Array],
+        dictionary: Callable[[str], Dictionary | None],
+        folder: Path | None = None,
+    ) -> None:
+        self.manifest = manifest
+        self.schema = manifest.schema
+        self.parts = parts
+        self.folder = folder
+        self.counts = counts
+        self.dictionary = dictionary
+
+    @property
+    def train(self) -> Part:
+        """The inputs to learn from."""
+        return self.parts["train"]
+
+    @property
+    def validation(self) -> Part:
+        """The end of the training time, for anything that steers."""
+        return self.parts["validation"]
+
+    @property
+    def evaluation(self) -> Part:
+        """What is reported is measured here, and nothing else is done with it."""
+        return self.parts["evaluation"]
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Dataset:
+        """Map a packed data set into memory.
+
+        Sizes are checked here and cost nothing; contents are checked by `verify`, which reads
+        every byte.
+        """
+        folder = Path(folder)
+        manifest = read_manifest(folder)
+        for name, info in manifest.files.items():
+            path = folder / name
+            size = path.stat().st_size if path.is_file() else None
+            if size is None:
+                raise DataError(f"{path} is missing. Restore it or make the data set again.")
+            if size != info.bytes:
+                raise DataError(
+                    f"{path} is damaged: it has {size} bytes instead of {info.bytes}. "
+                    "Restore it or make the data set again."
+                )
+        schema = manifest.schema
+        parts = {
+            name: Part(name, schema, _map_shards(folder, schema, name, manifest)) for name in PARTS
+        }
+
+        def counts(table: str) -> Array:
+            return _map(folder / table_file(schema, table, "counts"), np.dtype("<i8"))
+
+        def dictionary(table: str) -> Dictionary | None:
+            return _map_dictionary(folder, schema, table)
+
+        return cls(manifest, parts, counts, dictionary, folder)
+
+
+def _map_shards(folder: Path, schema: Schema, part: str, manifest: Manifest) -> list[Inputs]:
+    shards = []
+    for number, rows in enumerate(manifest.parts[part].shards):
+        arrays = {}
+        for name, field in fixed_fields(schema).items():
+            path = folder / shard_file(part, number, name)
+            arrays[name] = _map(path, field.dtype, (rows, *field.shape))
+        lists = {}
+        for name, dtype in list_fields(schema).items():
+            files = [
+                folder / list_file(schema, part, number, name, w) for w in ("values", "offsets")
+            ]
+            lists[name] = Ragged(_map(files[0], dtype), _map(files[1], np.dtype("<i8")))
+        shards.append(Inputs(**arrays, lists=lists))
+    return shards
+
+
+def _map_dictionary(folder: Path, schema: Schema, table: str) -> Dictionary | None:
+    kind = schema.table(table).values
+    if kind is None:
+        return None
+    dtype = {"hex": np.dtype("<u4"), "int": np.dtype("<i8"), "text": np.dtype(np.uint8)}[kind]
+    values = _map(folder / table_file(schema, table, "values"), dtype)
+    if kind != "text":
+        return Dictionary(kind, values)
+    offsets = _map(folder / table_file(schema, table, "offsets"), np.dtype("<i8"))
+    return Dictionary(kind, values, offsets)
+
+
+def _map(path: Path, dtype: np.dtype[np.generic], shape: tuple[int, ...] | None = None) -> Array:
+    """The file as a read-only array; pages are read when they are touched."""
+    if path.stat().st_size == 0:  # an empty file cannot be mapped
+        return np.empty(shape or (0,), dtype=dtype)
+    # A plain array over the map: np.memmap's own indexing costs more than the reads of a batch.
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=shape)).view(np.ndarray)

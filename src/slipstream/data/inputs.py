@@ -1,0 +1,109 @@
+"""A run of inputs as arrays, wherever they live: in memory, or mapped from the files of a shard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slipstream.data.schema import Schema
+from slipstream.errors import DataError
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Lists of different lengths: list i is `values[offsets[i]:offsets[i + 1]]`."""
+
+    values: Array
+    offsets: Array
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def slice(self, start: int, stop: int) -> Ragged:
+        """Lists start to stop, without copying values."""
+        first, last = self.offsets[start], self.offsets[stop]
+        return Ragged(self.values[first:last], self.offsets[start : stop + 1] - first)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs `0 .. len(inputs)`: every array has one row an input.
+
+    Args:
+        labels: float32 `[n]`.
+        ids: int32 or int64 `[n, single columns]`.
+        dense: float32 `[n, dense values]`.
+        lists: One `Ragged` a list column.
+        weights: float32 `[n]`, or None where every input weighs the same.
+        times: int64 `[n]`, or None where the log has no times.
+    """
+
+    labels: Array
+    ids: Array
+    dense: Array
+    lists: dict[str, Ragged] = field(default_factory=dict)
+    weights: Array | None = None
+    times: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def fixed(self) -> dict[str, Array]:
+        """The arrays that have one row of fixed width an input, by name."""
+        arrays = {"labels": self.labels, "ids": self.ids, "dense": self.dense}
+        if self.weights is not None:
+            arrays["weights"] = self.weights
+        if self.times is not None:
+            arrays["times"] = self.times
+        return arrays
+
+    def slice(self, start: int, stop: int) -> Inputs:
+        """Inputs start to stop, as views."""
+        return Inputs(
+            **{name: array[start:stop] for name, array in self.fixed().items()},
+            lists={name: ragged.slice(start, stop) for name, ragged in self.lists.items()},
+        )
+
+    def check(self, schema: Schema) -> None:
+        """Raise an error where the arrays do not fit the schema or each other."""
+        n = len(self)
+        expected: dict[str, tuple[int, ...]] = {
+            "labels": (n,),
+            "ids": (n, len(schema.singles)),
+            "dense": (n, len(schema.dense)),
+        }
+        if schema.weights:
+            expected["weights"] = (n,)
+        if schema.times:
+            expected["times"] = (n,)
+        given = self.fixed()
+        if given.keys() != expected.keys():
+            raise DataError(
+                f"The schema asks for {', '.join(expected)}, but the inputs have "
+                f"{', '.join(given)}."
+            )
+        for name, shape in expected.items():
+            if given[name].shape != shape:
+                raise DataError(f"{name} has shape {given[name].shape} instead of {shape}.")
+        names = [column.name for column in schema.lists]
+        if sorted(self.lists) != sorted(names):
+            raise DataError(
+                f"The schema has list columns {names}, the inputs have {sorted(self.lists)}."
+            )
+        for name, ragged in self.lists.items():
+            if len(ragged) != n:
+                raise DataError(f"List column {name!r} has {len(ragged)} lists for {n} inputs.")
+            if (
+                ragged.offsets[0] != 0
+                or ragged.offsets[-1] != len(ragged.values)
+                or np.any(np.diff(ragged.offsets) < 0)
+            ):
+                raise DataError(
+                    f"The offsets of list column {name!r} must rise from 0 to the number of "
+                    f"values, {len(ragged.values)}."
+                )

@@ -1,0 +1,193 @@
+"""Hands out batches of inputs, read some batches ahead of the one in use."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+from queue import SimpleQueue
+
+from slipstream.data.batch import Batch, BatchReader
+from slipstream.data.dataset import Part
+from slipstream.errors import ConfigError
+from slipstream.ordering import Cut, InputOrder, into_batches
+
+
+class Loader:
+    """Hands out the batches of a part, in the order given, from a position on.
+
+    Threads only fill buffers; what comes when is decided by the order alone. A batch is yours:
+    its tensors are not written again.
+
+    Args:
+        part: Where the inputs are.
+        batch_size: Inputs a batch, on each rank.
+        order: In what order they come; as they are, once, by default.
+        rank: Which share of each step this process takes.
+        world_size: How many processes share each step.
+        ahead: Batches that are read before they are asked for.
+        threads: Threads that read.
+        pin_memory: Put batches in page-locked memory, for copies to a GPU beside its work.
+
+    Example:
+        >>> loader = Loader(dataset.train, 2048)  # doctest: +SKIP
+        >>> for batch in loader:  # doctest: +SKIP
+        ...     coming = loader.peek(8)
+    """
+
+    def __init__(
+        self,
+        part: Part,
+        batch_size: int,
+        *,
+        order: InputOrder | None = None,
+        rank: int = 0,
+        world_size: int = 1,
+        ahead: int = 4,
+        threads: int = 2,
+        pin_memory: bool = False,
+    ) -> None:
+        self.part = part
+        self.batch_size = batch_size
+        self.order = order or InputOrder(len(part))
+        if self.order.rows != len(part):
+            raise ConfigError(
+                f"The order is for {self.order.rows} inputs, but part {part.name!r} has "
+                f"{len(part)}."
+            )
+        if ahead < 0 or threads < 1:
+            raise ConfigError(f"ahead is {ahead} and threads is {threads}; at least 0 and 1.")
+        self.rank, self.world_size = rank, world_size
+        self.ahead = ahead
+        self._reader = BatchReader(part, batch_size, pin_memory)
+        self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
+        self._threads = [
+            threading.Thread(target=_work, args=(self._tasks,), name=f"loader-{i}", daemon=True)
+            for i in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+        self._end = weakref.finalize(self, _end, self._tasks, threads)
+        self._exhausted = False
+        self._seek(0)
+
+    @property
+    def position(self) -> int:
+        """The first position in the order that no batch handed out so far has consumed."""
+        return self._position
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the loader stands; what was read ahead is not part of it."""
+        return {"position": self._position}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go to where another loader stood, of the same order but any batch or world size."""
+        position = state["position"]
+        if not 0 <= position <= len(self.order):
+            raise ConfigError(
+                f"Position {position} does not lie within this order of {len(self.order)} inputs."
+            )
+        self._seek(position)
+
+    def peek(self, count: int) -> list[Batch]:
+        """The next `count` batches, without consuming them; fewer near the end."""
+        while len(self._ready) < count and self._read_more(count - len(self._ready)):
+            self._ready.extend(self._reading.popleft().result())
+        return list(islice(self._ready, count))
+
+    def __iter__(self) -> Iterator[Batch]:
+        if self._exhausted:
+            raise ConfigError(
+                "This loader has handed out all of its inputs. For several passes give its order "
+                'epochs=..., or start over with loader.load_state_dict({"position": 0}).'
+            )
+        return self
+
+    def __next__(self) -> Batch:
+        if not self.peek(1):
+            self._exhausted = True
+            raise StopIteration
+        batch = self._ready.popleft()
+        self._position = batch.next_position
+        self._read_more(self.ahead - len(self._ready))
+        return batch
+
+    def close(self) -> None:
+        """End the threads. Also done when the loader is no longer used."""
+        self._end()
+        for thread in self._threads:
+            thread.join()
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _seek(self, position: int) -> None:
+        self._position = position
+        self._exhausted = False
+        self._ready: deque[Batch] = deque()
+        self._reading: deque[_Task] = deque()
+        self._cuts = into_batches(
+            self.order.chunks(position),
+            self.batch_size,
+            rank=self.rank,
+            world_size=self.world_size,
+        )
+
+    def _read_more(self, batches: int) -> bool:
+        """Have at least so many batches read, and say whether any are on their way."""
+        at_once = self._reader.at_once
+        while len(self._reading) * at_once < batches:
+            cuts = list(islice(self._cuts, at_once))
+            if not cuts:
+                break
+            self._reading.append(_Task(self._reader, cuts))
+            self._tasks.put(self._reading[-1])
+        return bool(self._reading)
+
+
+class _Task:
+    """Some batches to be read, by whichever thread comes first: a reader's, or who waits for it.
+
+    A plain lock and a queue, where a pool's futures cost as much as reading a batch.
+    """
+
+    def __init__(self, reader: BatchReader, cuts: list[Cut]) -> None:
+        self._reader, self._cuts = reader, cuts
+        self._begun, self._done = threading.Lock(), threading.Lock()
+        self._done.acquire()
+        self._batches: list[Batch] = []
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        """Read the batches, unless another thread has begun to."""
+        if not self._begun.acquire(blocking=False):
+            return
+        try:
+            self._batches = self._reader.read(self._cuts)
+        except BaseException as error:  # it is raised again where the batches are waited for
+            self._error = error
+        self._done.release()
+
+    def result(self) -> list[Batch]:
+        """The batches."""
+        self.run()
+        with self._done:
+            if self._error is not None:
+                raise self._error
+            return self._batches
+
+
+def _work(tasks: SimpleQueue[_Task | None]) -> None:
+    while (task := tasks.get()) is not None:
+        task.run()
+        del task  # do not keep its batches until the next one comes
+
+
+def _end(tasks: SimpleQueue[_Task | None], threads: int) -> None:
+    for _ in range(threads):
+        tasks.put(None)

@@ -1,0 +1,170 @@
+"""`manifest.json`: what a packed data set holds, and the checksum of every file in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import re
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from slipstream.data.layout import MANIFEST, PARTS
+from slipstream.data.schema import Schema
+from slipstream.errors import DataError
+from slipstream.version import __version__
+
+FORMAT = "slipstream-dataset"
+VERSION = 1
+_NO_CHECKSUM = "0" * 64
+_CHECKSUM = re.compile(rb'("checksum": ")([0-9a-f]{64})(")')
+
+
+@dataclass(frozen=True)
+class ListStats:
+    """How long the lists of a column are in one part; `typical` is the median."""
+
+    values: int
+    longest: int
+    typical: int
+
+
+@dataclass(frozen=True)
+class PartInfo:
+    """One part: its inputs, their labels, and how they are cut into shards."""
+
+    rows: int
+    positives: float
+    shards: list[int]
+    lists: dict[str, ListStats]
+
+    @property
+    def label_rate(self) -> float | None:
+        """The mean label, or None for a part without inputs."""
+        return self.positives / self.rows if self.rows else None
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """Size and SHA-256 of a file."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything that is known of a data set without reading its inputs.
+
+    Args:
+        schema: Columns, tables and dense values.
+        parts: train, validation and evaluation.
+        files: Size and checksum of every file, by path within the folder.
+        source: Where the inputs came from: `{"kind": ..., "files": [...], ...}`.
+        bad_rows: How many raw rows were set aside, by reason.
+        oracle: For built-in data, what a model that knows the truth scores on each part.
+        rows_per_shard: Inputs in every shard of a part but its last.
+        versions: Of this package and what it runs on.
+        checksum: Of this manifest; with the files' checksums in it, it names the data set.
+    """
+
+    schema: Schema
+    parts: dict[str, PartInfo]
+    files: dict[str, FileInfo]
+    source: dict[str, Any]
+    rows_per_shard: int
+    bad_rows: dict[str, int] = field(default_factory=dict)
+    oracle: dict[str, dict[str, float]] | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    checksum: str = ""
+
+    def to_text(self) -> str:
+        """The text of `manifest.json`, with its own checksum filled in."""
+        parts = {
+            name: {**asdict(part), "label_rate": part.label_rate}
+            for name, part in self.parts.items()
+        }
+        text = json.dumps(
+            {
+                "format": FORMAT,
+                "version": VERSION,
+                "checksum": _NO_CHECKSUM,
+                "schema": self.schema.to_json(),
+                "parts": parts,
+                "rows_per_shard": self.rows_per_shard,
+                "bad_rows": self.bad_rows,
+                "source": self.source,
+                "oracle": self.oracle,
+                "versions": self.versions,
+                "files": {name: asdict(info) for name, info in sorted(self.files.items())},
+            },
+            indent=1,
+        )
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        return text.replace(_NO_CHECKSUM, digest, 1)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a data set's folder; an error where it is damaged or of another version."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        what = "has no manifest.json" if folder.is_dir() else "does not exist"
+        raise DataError(
+            f"{folder} is not a packed data set: it {what}. "
+            "Make one with `slipstream synth` or point to the folder of one."
+        )
+    raw = path.read_bytes()
+    values = _parse(raw, path)
+    schema = Schema.from_json(values["schema"])
+    parts = {}
+    for name in PARTS:
+        part = values["parts"][name]
+        lists = {column: ListStats(**stats) for column, stats in part["lists"].items()}
+        parts[name] = PartInfo(part["rows"], part["positives"], part["shards"], lists)
+    return Manifest(
+        schema=schema,
+        parts=parts,
+        files={name: FileInfo(**info) for name, info in values["files"].items()},
+        source=values["source"],
+        rows_per_shard=values["rows_per_shard"],
+        bad_rows=values["bad_rows"],
+        oracle=values["oracle"],
+        versions=values["versions"],
+        checksum=values["checksum"],
+    )
+
+
+def versions() -> dict[str, str]:
+    """The versions that a data set or a run should record."""
+    return {
+        "slipstream": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "torch": str(torch.__version__),
+    }
+
+
+def _parse(raw: bytes, path: Path) -> dict[str, Any]:
+    """The JSON of a manifest, after checking what it claims of itself against its bytes."""
+    damaged = f"{path} is damaged: {{}}. Restore the file or make the data set again."
+    try:
+        values = json.loads(raw)
+    except ValueError as error:
+        raise DataError(damaged.format(f"it is not JSON ({error})")) from None
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        raise DataError(f"{path} is not the manifest of a slipstream data set.")
+    if values.get("version") != VERSION:
+        raise DataError(
+            f"{path} is of data set version {values.get('version')}; this slipstream "
+            f"({__version__}) reads version {VERSION}. Make the data set again, or use the "
+            "slipstream that made it."
+        )
+    found = _CHECKSUM.search(raw)
+    blank = _CHECKSUM.sub(rb"\g<1>" + _NO_CHECKSUM.encode() + rb"\g<3>", raw, count=1)
+    if not found or hashlib.sha256(blank).hexdigest() != found[2].decode():
+        raise DataError(damaged.format("its checksum does not match its contents"))
+    return values

@@ -1,0 +1,308 @@
+"""Writes a packed data set: aside first, and under its own name only once it is whole."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from slipstream.data.dictionary import Dictionary
+from slipstream.data.inputs import Array, Inputs
+from slipstream.data.layout import (
+    MANIFEST,
+    PARTS,
+    ROWS_PER_SHARD,
+    fixed_fields,
+    list_fields,
+    list_file,
+    shard_file,
+    table_file,
+)
+from slipstream.data.manifest import FileInfo, ListStats, Manifest, PartInfo, versions
+from slipstream.data.schema import Schema
+from slipstream.errors import DataError
+
+
+class DatasetWriter:
+    """Takes inputs part by part and leaves a packed data set at `out`, or nothing at all.
+
+    Args:
+        out: The folder to make.
+        schema: What each input consists of.
+        source: Goes into the manifest: `{"kind": ..., ...}`.
+        rows_per_shard: Inputs in every shard but a part's last.
+        force: Replace a data set that is already at `out`.
+
+    Example:
+        >>> with DatasetWriter(out, schema, source={"kind": "example"}) as writer:  # doctest: +SKIP
+        ...     writer.append("train", inputs)
+        ...     writer.finish(counts, dictionaries)
+    """
+
+    def __init__(
+        self,
+        out: str | Path,
+        schema: Schema,
+        *,
+        source: dict[str, Any],
+        rows_per_shard: int = ROWS_PER_SHARD,
+        force: bool = False,
+    ) -> None:
+        self.out = Path(out)
+        self.schema = schema
+        self.source = source
+        self.rows_per_shard = rows_per_shard
+        self.force = force
+        _check_free(self.out, force)
+        self.work = _claim(self.out.with_name(self.out.name + ".partial"))
+        self._files: dict[str, FileInfo] = {}
+        self._parts = {name: _PartWriter(self, name) for name in PARTS}
+
+    def append(self, part: str, inputs: Inputs) -> None:
+        """Add inputs to the end of a part."""
+        inputs.check(self.schema)
+        self._parts[part].append(inputs)
+
+    def finish(
+        self,
+        counts: dict[str, Array],
+        dictionaries: dict[str, Dictionary] | None = None,
+        *,
+        bad_rows: dict[str, int] | None = None,
+        oracle: dict[str, dict[str, float]] | None = None,
+    ) -> Path:
+        """Write the tables and the manifest, and give the folder its name.
+
+        Args:
+            counts: For each table, how often each id occurs in the training part.
+            dictionaries: For each table, the raw value of each id, where it is known.
+            bad_rows: How many raw rows were set aside, by reason.
+            oracle: What a model that knows the truth would score on each part.
+        """
+        parts = {name: part.finish() for name, part in self._parts.items()}
+        for table in self.schema.tables:
+            per_id = np.asarray(counts[table.name], dtype="<i8")
+            if per_id.shape != (table.rows,):
+                raise DataError(
+                    f"Table {table.name!r} has {table.rows} rows but {per_id.shape} counts."
+                )
+            self._write(table_file(self.schema, table.name, "counts"), per_id)
+            dictionary = (dictionaries or {}).get(table.name)
+            if (dictionary.kind if dictionary else None) != table.values:
+                raise DataError(
+                    f"Table {table.name!r} needs a dictionary of kind {table.values!r}."
+                )
+            for what, array in (dictionary.arrays() if dictionary else {}).items():
+                self._write(table_file(self.schema, table.name, what), array)
+        manifest = Manifest(
+            schema=self.schema,
+            parts=parts,
+            files=self._files,
+            source=self.source,
+            rows_per_shard=self.rows_per_shard,
+            bad_rows=bad_rows or {},
+            oracle=oracle,
+            versions=versions(),
+        )
+        with (self.work / MANIFEST).open("w", encoding="utf-8") as file:
+            file.write(manifest.to_text())
+            _to_disk(file)
+        (self.work / "pid").unlink()
+        self._give_name()
+        return self.out
+
+    def abandon(self) -> None:
+        """Remove what was written so far."""
+        for part in self._parts.values():
+            part.close()
+        shutil.rmtree(self.work, ignore_errors=True)
+
+    def __enter__(self) -> DatasetWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.abandon()
+
+    def _write(self, path: str, array: Array) -> None:
+        with _HashedFile(self.work / path) as file:
+            file.write(array)
+        self._files[path] = file.info
+
+    def _give_name(self) -> None:
+        if self.out.exists():
+            _check_free(self.out, self.force)
+            old = self.out.with_name(self.out.name + ".replaced")
+            shutil.rmtree(old, ignore_errors=True)
+            self.out.rename(old)
+            self.work.rename(self.out)
+            shutil.rmtree(old)
+        else:
+            self.work.rename(self.out)
+
+
+class _PartWriter:
+    """Cuts the inputs of one part into shards."""
+
+    def __init__(self, writer: DatasetWriter, name: str) -> None:
+        self.writer, self.name, self.schema = writer, name, writer.schema
+        self.shards: list[int] = []
+        self.positives = 0.0
+        self.lengths: dict[str, Counter[int]] = {c.name: Counter() for c in self.schema.lists}
+        self.open: dict[str, _HashedFile] = {}
+        self.list_ends: dict[str, int] = {}
+
+    def append(self, inputs: Inputs) -> None:
+        start = 0
+        while start < len(inputs):
+            if not self.open:
+                self._open_shard()
+            stop = min(len(inputs), start + self.writer.rows_per_shard - self.shards[-1])
+            self._append_to_shard(inputs.slice(start, stop))
+            start = stop
+            if self.shards[-1] == self.writer.rows_per_shard:
+                self.close()
+
+    def finish(self) -> PartInfo:
+        self.close()
+        lists = {name: _list_stats(lengths) for name, lengths in self.lengths.items()}
+        return PartInfo(sum(self.shards), self.positives, self.shards, lists)
+
+    def close(self) -> None:
+        for path, file in self.open.items():
+            file.close()
+            self.writer._files[path] = file.info
+        self.open.clear()
+
+    def _path(self, field: str) -> str:
+        return shard_file(self.name, len(self.shards) - 1, field)
+
+    def _list_path(self, column: str, what: str) -> str:
+        return list_file(self.schema, self.name, len(self.shards) - 1, column, what)
+
+    def _open_shard(self) -> None:
+        self.shards.append(0)
+        paths = [self._path(field) for field in fixed_fields(self.schema)]
+        for column in self.schema.lists:
+            paths += [self._list_path(column.name, what) for what in ("values", "offsets")]
+        self.open = {path: _HashedFile(self.writer.work / path) for path in paths}
+        for column in self.schema.lists:
+            self.list_ends[column.name] = 0
+            self.open[self._list_path(column.name, "offsets")].write(np.zeros(1, dtype="<i8"))
+
+    def _append_to_shard(self, inputs: Inputs) -> None:
+        arrays = inputs.fixed()
+        for name, field in fixed_fields(self.schema).items():
+            self.open[self._path(name)].write(arrays[name].astype(field.dtype, copy=False))
+        for name, dtype in list_fields(self.schema).items():
+            ragged = inputs.lists[name]
+            ends = ragged.offsets[1:].astype("<i8") + self.list_ends[name]
+            self.open[self._list_path(name, "values")].write(
+                ragged.values.astype(dtype, copy=False)
+            )
+            self.open[self._list_path(name, "offsets")].write(ends)
+            self.list_ends[name] = int(ends[-1])
+            lengths, times = np.unique(np.diff(ragged.offsets), return_counts=True)
+            self.lengths[name].update(dict(zip(lengths.tolist(), times.tolist(), strict=True)))
+        self.positives += float(inputs.labels.sum(dtype=np.float64))
+        self.shards[-1] += len(inputs)
+
+
+class _HashedFile:
+    """A file that is only appended to; its checksum is ready when it is closed."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("wb")
+        self._hash = hashlib.sha256()
+        self._bytes = 0
+
+    def write(self, array: Array) -> None:
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        self._hash.update(data)
+        self._file.write(data)
+        self._bytes += data.nbytes
+
+    def close(self) -> None:
+        if not self._file.closed:
+            try:
+                _to_disk(self._file)
+            finally:
+                self._file.close()
+
+    @property
+    def info(self) -> FileInfo:
+        return FileInfo(self._bytes, self._hash.hexdigest())
+
+    def __enter__(self) -> _HashedFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _to_disk(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _list_stats(lengths: Counter[int]) -> ListStats:
+    lists = sum(lengths.values())
+    below, typical = 0, 0
+    for length in sorted(lengths):
+        below += lengths[length]
+        if 2 * below >= lists:
+            typical = length
+            break
+    values = sum(length * times for length, times in lengths.items())
+    return ListStats(values=values, longest=max(lengths, default=0), typical=typical)
+
+
+def _check_free(out: Path, force: bool) -> None:
+    """Raise an error where writing to `out` would overwrite something it should not."""
+    if not out.exists():
+        return
+    if out.is_dir() and not any(out.iterdir()):
+        return
+    if not (out / MANIFEST).is_file():
+        raise DataError(
+            f"{out} exists and is not a packed data set, so it is left alone. "
+            "Choose another folder."
+        )
+    if not force:
+        raise DataError(f"{out} already holds a data set. Choose another folder, or add --force.")
+
+
+def _claim(work: Path) -> Path:
+    """An empty folder for this process alone; leftovers of a process that died are removed."""
+    note = work / "pid"
+    if note.is_file():
+        try:
+            owner = int(note.read_text())
+            os.kill(owner, 0)
+        except (ValueError, ProcessLookupError):
+            shutil.rmtree(work)
+        except PermissionError:
+            pass
+        else:
+            if owner == os.getpid():
+                shutil.rmtree(work)
+    try:
+        work.mkdir(parents=True)
+    except FileExistsError:
+        raise DataError(
+            f"{work} exists: another process is writing there. Wait for it to end, or remove "
+            "the folder if none is."
+        ) from None
+    note.write_text(str(os.getpid()))
+    return work

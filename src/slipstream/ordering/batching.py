@@ -1,0 +1,68 @@
+"""Cuts a sequence of inputs into batches, and a batch into one piece for each rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from slipstream.data.inputs import Array
+from slipstream.errors import ConfigError
+from slipstream.ordering.order import Chunk
+
+
+class Cut(NamedTuple):
+    """The inputs of one batch on one rank, and the position at which the next batch begins."""
+
+    numbers: Array
+    next_position: int
+
+
+def into_batches(
+    chunks: Iterable[Chunk], batch_size: int, *, rank: int = 0, world_size: int = 1
+) -> Iterator[Cut]:
+    """Full batches of `batch_size` inputs for this rank; only the last may be short.
+
+    The inputs of a step are taken off the sequence for all ranks together, then shared out in
+    order. So every rank makes the same number of steps, together they consume every input once,
+    and a position means the same in a world of any size. Chunks may have gaps in their
+    positions: what was left out of the sequence does not make batches smaller.
+
+    Example:
+        >>> from slipstream.ordering import InputOrder
+        >>> [cut.numbers.tolist() for cut in into_batches(InputOrder(5).chunks(), 2)]
+        [[0, 1], [2, 3], [4]]
+    """
+    if batch_size < 1:
+        raise ConfigError(f"batch_size is {batch_size}; it must be at least 1.")
+    if not 0 <= rank < world_size:
+        raise ConfigError(
+            f"rank is {rank}; in a world of {world_size} it is 0 to {world_size - 1}."
+        )
+    step = batch_size * world_size
+    left: list[Chunk] = []
+    held = 0
+    for chunk in chunks:
+        left.append(chunk)
+        held += len(chunk.numbers)
+        if held < step:
+            continue
+        positions, numbers = _joined(left)
+        whole = held - held % step
+        for first in range(0, whole, step):
+            start = first + rank * batch_size
+            after = int(positions[first + step - 1]) + 1
+            yield Cut(numbers[start : start + batch_size], after)
+        left = [Chunk(positions[whole:], numbers[whole:])]
+        held -= whole
+    if held:
+        positions, numbers = _joined(left)
+        start, stop = (held * r // world_size for r in (rank, rank + 1))
+        yield Cut(numbers[start:stop], int(positions[-1]) + 1)
+
+
+def _joined(chunks: list[Chunk]) -> Chunk:
+    if len(chunks) == 1:
+        return chunks[0]
+    return Chunk(*(np.concatenate(arrays) for arrays in zip(*chunks, strict=True)))

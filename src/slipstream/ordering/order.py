@@ -1,0 +1,160 @@
+"""In what order inputs come: as they are, or shuffled by blocks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from slipstream.data.inputs import Array
+from slipstream.errors import ConfigError
+
+RUN = 8
+_CHUNK = 1 << 15
+_ROUNDS = 6
+
+
+class Chunk(NamedTuple):
+    """Consecutive inputs of an order: where each stands in it, and its number in the part."""
+
+    positions: Array
+    numbers: Array
+
+
+@dataclass(frozen=True)
+class InputOrder:
+    """The sequence of input numbers of a run: a pure function of these arguments.
+
+    Position p of the sequence is the p-th input to be consumed, over all epochs and by all ranks
+    together, so a position alone says where a run stands, whatever the batch or world size.
+
+    Shuffling is by blocks, so that it also reads well from disk: blocks of consecutive inputs are
+    put in random order, and each `mixed` blocks in that order are mixed with each other, in short
+    runs of consecutive inputs, which are several times cheaper to read than inputs one by one.
+
+    Args:
+        rows: Inputs in the part.
+        seed: Shuffles the inputs, differently each epoch; None keeps them as they are.
+        epochs: How often every input comes.
+        limit: Use the first `limit` inputs of the part only, whatever order they then come in.
+        block: Consecutive inputs that stay close together, a multiple of `run`.
+        mixed: Blocks that are mixed with each other.
+        run: Consecutive inputs that stay together; 1 mixes every input.
+
+    Example:
+        >>> InputOrder(5, epochs=2).numbers(3, 7).tolist()
+        [3, 4, 0, 1]
+    """
+
+    rows: int
+    seed: int | None = None
+    epochs: int = 1
+    limit: int | None = None
+    block: int = 512
+    mixed: int = 64
+    run: int = RUN
+
+    def __post_init__(self) -> None:
+        least = {"rows": 0, "epochs": 0, "limit": 0, "block": 1, "mixed": 1, "run": 1}
+        for name, bound in least.items():
+            value = getattr(self, name)
+            if value is not None and value < bound:
+                raise ConfigError(f"{name} is {value}; it must be at least {bound}.")
+        if self.block % self.run:
+            raise ConfigError(f"block is {self.block}; it must be a multiple of run, {self.run}.")
+
+    def __len__(self) -> int:
+        """Positions in the whole sequence."""
+        return self.per_epoch * self.epochs
+
+    @cached_property
+    def per_epoch(self) -> int:
+        """Inputs in one epoch."""
+        return self.rows if self.limit is None else min(self.rows, self.limit)
+
+    def numbers(self, start: int, stop: int) -> Array:
+        """The input numbers at positions start to stop, as int64."""
+        if not 0 <= start <= stop <= len(self):
+            raise ConfigError(
+                f"Positions {start} to {stop} do not lie within this order of {len(self)} inputs."
+            )
+        pieces = []
+        while start < stop:
+            epoch, first = divmod(start, self.per_epoch)
+            last = min(first + stop - start, self.per_epoch)
+            pieces.append(self._within_epoch(epoch, first, last))
+            start += last - first
+        return _join(pieces) if pieces else np.empty(0, dtype=np.int64)
+
+    def chunks(self, start: int = 0) -> Iterator[Chunk]:
+        """The rest of the sequence from a position on, piece by piece."""
+        while start < len(self):
+            stop = min(start - start % self.per_epoch % _CHUNK + _CHUNK, len(self))
+            yield Chunk(np.arange(start, stop), self.numbers(start, stop))
+            start = stop
+
+    def _within_epoch(self, epoch: int, first: int, last: int) -> Array:
+        if self.seed is None:
+            return np.arange(first, last)
+        _, starts = self._shuffled_blocks(epoch)
+        group = int(np.searchsorted(starts, first, side="right")) - 1
+        pieces = []
+        while first < last:
+            offset = first - int(starts[group])
+            pieces.append(self._mixed_group(epoch, group)[offset : offset + last - first])
+            first += len(pieces[-1])
+            group += 1
+        return _join(pieces)
+
+    @lru_cache(maxsize=4)  # noqa: B019  (orders are few and small)
+    def _shuffled_blocks(self, epoch: int) -> tuple[Array, Array]:
+        """The blocks of an epoch in random order, and the position at which each group begins."""
+        blocks = self._permutation(-(-self.per_epoch // self.block), epoch, 0).astype(np.int64)
+        sizes = np.minimum(self.per_epoch - blocks * self.block, self.block)
+        return blocks, np.concatenate([[0], np.cumsum(sizes)])[: -1 : self.mixed]
+
+    @lru_cache(maxsize=4)  # noqa: B019
+    def _mixed_group(self, epoch: int, group: int) -> Array:
+        """The input numbers of one group of blocks, mixed."""
+        blocks, _ = self._shuffled_blocks(epoch)
+        firsts = blocks[group * self.mixed : (group + 1) * self.mixed] * self.block
+        runs = self.block // self.run
+        inside = self._permutation(len(firsts) * runs, epoch, group + 1)
+        which = inside // inside.dtype.type(runs)
+        inside -= which * inside.dtype.type(runs)
+        starts = firsts[which] + inside.astype(np.int64) * self.run
+        numbers = (starts[:, None] + np.arange(self.run)).reshape(-1)
+        if firsts.max() + self.block > self.per_epoch:  # the last block is short
+            numbers = numbers[numbers < self.per_epoch]
+        numbers.flags.writeable = False  # it is shared through the cache
+        return numbers
+
+    def _permutation(self, n: int, epoch: int, stream: int) -> Array:
+        """The numbers 0 to n in random order, the same for all time.
+
+        Rounds of keyed multiply-add and xor-shift, each of which maps the numbers below a power of
+        two onto themselves; those from n on are then left out. Several times faster than a sort
+        of random keys, and NumPy makes no promise for its own `permutation`.
+        """
+        assert self.seed is not None, "only shuffled orders permute"
+        bits = max(n - 1, 1).bit_length()
+        mask = np.uint64((1 << bits) - 1)
+        dtype = np.uint32 if bits <= 32 else np.uint64
+        text = f"{self.seed}/{epoch}/{stream}".encode()
+        digest = hashlib.shake_128(text).digest(16 * _ROUNDS)
+        keys = (np.frombuffer(digest, dtype="<u8") & mask).astype(dtype)
+        x = np.arange(1 << bits, dtype=dtype)
+        for factor, shift in keys.reshape(_ROUNDS, 2):
+            x *= factor | dtype(1)
+            x += shift
+            x &= dtype(mask)
+            x ^= x >> dtype((bits + 1) // 2)
+        return x if n == len(x) else x[x < n]
+
+
+def _join(pieces: list[Array]) -> Array:
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
