@@ -12,6 +12,7 @@ from slipstream.data.dictionary import Dictionary
 from slipstream.data.inputs import Array, Inputs, Ragged
 from slipstream.data.layout import (
     PARTS,
+    ROWS_PER_SHARD,
     fixed_fields,
     list_fields,
     list_file,
@@ -20,7 +21,10 @@ from slipstream.data.layout import (
 )
 from slipstream.data.manifest import Manifest, read_manifest
 from slipstream.data.schema import Schema
+from slipstream.data.writer import DatasetWriter
 from slipstream.errors import DataError
+
+_SAVED_AT_ONCE = 1 << 16
 
 
 class Part:
@@ -125,6 +129,37 @@ class Dataset:
 
         return cls(manifest, parts, counts, dictionary, folder)
 
+    def save(
+        self,
+        folder: str | Path,
+        *,
+        rows_per_shard: int = ROWS_PER_SHARD,
+        force: bool = False,
+    ) -> Dataset:
+        """Write the data set to a folder and open it from there."""
+        manifest = self.manifest
+        with DatasetWriter(
+            folder,
+            self.schema,
+            source=manifest.source,
+            rows_per_shard=rows_per_shard,
+            force=force,
+        ) as writer:
+            for name, part in self.parts.items():
+                for shard in part.shards:
+                    for start in range(0, len(shard), _SAVED_AT_ONCE):
+                        stop = min(start + _SAVED_AT_ONCE, len(shard))
+                        writer.append(name, shard.slice(start, stop))
+            names = [table.name for table in self.schema.tables]
+            known = {name: self.dictionary(name) for name in names}
+            writer.finish(
+                {name: self.counts(name) for name in names},
+                {name: dictionary for name, dictionary in known.items() if dictionary},
+                bad_rows=manifest.bad_rows,
+                oracle=manifest.oracle,
+            )
+        return Dataset.open(folder)
+
 
 def _map_shards(folder: Path, schema: Schema, part: str, manifest: Manifest) -> list[Inputs]:
     shards = []
@@ -147,8 +182,8 @@ def _map_dictionary(folder: Path, schema: Schema, table: str) -> Dictionary | No
     kind = schema.table(table).values
     if kind is None:
         return None
-    dtype = {"hex": np.dtype("<u4"), "int": np.dtype("<i8"), "text": np.dtype(np.uint8)}[kind]
-    values = _map(folder / table_file(schema, table, "values"), dtype)
+    dtype = {"hex": "<u4", "int": "<i8", "text": "u1"}[kind]
+    values = _map(folder / table_file(schema, table, "values"), np.dtype(dtype))
     if kind != "text":
         return Dictionary(kind, values)
     offsets = _map(folder / table_file(schema, table, "offsets"), np.dtype("<i8"))

@@ -6,6 +6,7 @@ import hashlib
 import json
 import platform
 import re
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,18 @@ class ListStats:
     values: int
     longest: int
     typical: int
+
+    @classmethod
+    def of(cls, lengths: Counter[int]) -> ListStats:
+        """The statistics of lists of which so many have each length."""
+        lists, below, typical = lengths.total(), 0, 0
+        for length in sorted(lengths):
+            below += lengths[length]
+            if 2 * below >= lists:
+                typical = length
+                break
+        values = sum(length * times for length, times in lengths.items())
+        return cls(values, max(lengths, default=0), typical)
 
 
 @dataclass(frozen=True)

@@ -175,7 +175,7 @@ class _PartWriter:
 
     def finish(self) -> PartInfo:
         self.close()
-        lists = {name: _list_stats(lengths) for name, lengths in self.lengths.items()}
+        lists = {name: ListStats.of(lengths) for name, lengths in self.lengths.items()}
         return PartInfo(sum(self.shards), self.positives, self.shards, lists)
 
     def close(self) -> None:
@@ -228,7 +228,7 @@ class _HashedFile:
         self._bytes = 0
 
     def write(self, array: Array) -> None:
-        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
         self._hash.update(data)
         self._file.write(data)
         self._bytes += data.nbytes
@@ -254,18 +254,6 @@ class _HashedFile:
 def _to_disk(file: Any) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def _list_stats(lengths: Counter[int]) -> ListStats:
-    lists = sum(lengths.values())
-    below, typical = 0, 0
-    for length in sorted(lengths):
-        below += lengths[length]
-        if 2 * below >= lists:
-            typical = length
-            break
-    values = sum(length * times for length, times in lengths.items())
-    return ListStats(values=values, longest=max(lengths, default=0), typical=typical)
 
 
 def _check_free(out: Path, force: bool) -> None:

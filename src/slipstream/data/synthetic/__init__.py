@@ -1,0 +1,1 @@
+"""Built-in data: drawn from power laws, labelled by a planted teacher."""

@@ -111,11 +111,14 @@ def _exponent(rows: int) -> float:
 
 
 def _small() -> Shape:
-    sizes = {"site": 3_000, "app": 800, "device": 60_000, "place": 40, "ad": 6_000, "hour": 24}
+    sizes = {"site": 3_000, "app": 800, "device": 60_000, "place": 40, "ad": 6_000}
     tables, columns = _own_tables(sizes, missing=("app",), mixes=("site", "app", "place", "ad"))
-    tags = (TableShape("tag", 500, 1.0, "int"),)
-    listed = (ColumnShape("tags", "tag", "mean", (0, 6)),)
-    return Shape("small", tables + tags, columns + listed, positives=0.25, dense=4, seconds=604_800)
+    others = (TableShape("hour", 24, values="int"), TableShape("tag", 500, 1.0, "int"))
+    columns += (
+        ColumnShape("hour", "hour", clock=True),
+        ColumnShape("tags", "tag", "mean", (0, 6)),
+    )
+    return Shape("small", tables + others, columns, positives=0.25, dense=4, seconds=604_800)
 
 
 def _criteo_kaggle() -> Shape:
@@ -154,8 +157,8 @@ def _avazu() -> Shape:
         "C20": 172,
         "C21": 60,
     }
-    numbers = ("hour", "C1", "banner_pos", "device_type", "device_conn_type")
-    numbers += tuple(f"C{n}" for n in range(14, 22))
+    coded = tuple(f"C{n}" for n in range(14, 22))
+    numbers = ("hour", "C1", "banner_pos", "device_type", "device_conn_type", *coded)
     mixes = ("site_id", "app_id", "device_model", "C14", "C17", "C21")
     # Most devices share one id ("unknown"), while addresses are spread widely.
     exponents = {"device_id": 1.3, "device_ip": 0.9}

@@ -87,7 +87,7 @@ def synthesize(
     *,
     force: bool = False,
     device: str = "cpu",
-    progress: Progress = lambda rows: None,
+    progress: Progress = lambda _: None,
 ) -> Path:
     """Make a packed data set.
 

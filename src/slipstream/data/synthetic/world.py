@@ -100,21 +100,20 @@ class World:
                 return RawList(self._decided(column, parent.values), parent.lengths)
             return self._decided(column, parent)
         if column.kind == "single":
-            return self._values(column, rows, rows, moment, drawn)
+            return self._values(column, rows, moment, drawn)
         shortest, longest = column.lengths
         word = words(key(self.seed, "length", column.name), rows)
         lengths = shortest + (low32(word) * (longest - shortest + 1) >> 32)
         steps = torch.arange(longest, device=self.device)
         cells = (rows[:, None] * longest + steps).reshape(-1)
         owners = torch.arange(len(rows), device=self.device).repeat_interleave(longest)
-        values = self._values(column, cells, rows, moment, drawn, owners)
+        values = self._values(column, cells, moment, drawn, owners)
         return RawList(values.reshape(len(rows), longest), lengths)
 
     def _values(
         self,
         column: ColumnShape,
         cells: Tensor,
-        rows: Tensor,
         moment: Tensor,
         drawn: dict[str, Tensor | RawList],
         owners: Tensor | None = None,

@@ -1,0 +1,47 @@
+# `make demo` shows it, `make test` tests it; both set up everything they need.
+PYTHON ?= python3
+BIN := .venv/bin
+BUDGET := $(BIN)/python tools/budget.py
+READY := .venv/ready
+# One pool of threads for each of the two test processes: more only get in each other's way.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
+
+.PHONY: help setup demo test test-all lint benchmark clean
+
+help:
+	@echo "make demo      set up, make built-in data, show it and read it; leaves demo/report.txt"
+	@echo "make test      set up, then lint, types and tests (15 minutes at most on two cores)"
+	@echo "make test-all  the same and the slow tests"
+	@echo "make setup     only set up: .venv with everything installed"
+	@echo "make benchmark the figures in docs/, measured on this machine"
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt src/slipstream/version.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+		{ echo "slipstream needs Python 3.10 or later: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(PYTHON) tools/budget.py set-up 600 $(BIN)/python -m pip install -q \
+		--disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/python tools/demo.py
+
+lint: $(READY)
+	@$(BUDGET) lint 60 sh -c '$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy'
+
+test: lint
+	@$(BUDGET) "unit tests" 360 $(PYTEST) -n 2 -m "not slow and not process and not docs"
+	@$(BUDGET) "tests with real processes" 180 $(PYTEST) -m "process and not slow"
+	@$(BUDGET) "docs" 60 $(PYTEST) -m "docs and not slow"
+
+test-all: test
+	$(PYTEST) -m slow
+
+benchmark: $(READY)
+	$(BIN)/python benchmarks/data.py
+	$(BIN)/python benchmarks/skew.py
+
+clean:
+	rm -rf .venv demo build .pytest_cache .mypy_cache .ruff_cache .hypothesis

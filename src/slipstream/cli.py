@@ -1,0 +1,32 @@
+"""The command line: `slipstream COMMAND ...`."""
+
+from __future__ import annotations
+
+import typer
+
+from slipstream.commands import data, synth
+from slipstream.version import __version__
+
+app = typer.Typer(
+    name="slipstream",
+    help="Train click-prediction models whose embedding tables are larger than fast memory.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("synth")(synth.synth)
+app.add_typer(data.app, name="data")
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    version: bool = typer.Option(False, "--version", help="Print the version and stop."),
+) -> None:
+    if version:
+        print(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

@@ -1,0 +1,287 @@
+"""Data sets from what is in memory already: NumPy arrays, or a Polars or Arrow table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slipstream.data.dataset import Dataset, Part
+from slipstream.data.dictionary import Dictionary
+from slipstream.data.inputs import Array, Inputs, Ragged
+from slipstream.data.layout import PARTS
+from slipstream.data.manifest import ListStats, Manifest, PartInfo, versions
+from slipstream.data.ranking import rank
+from slipstream.data.schema import Column, Kind, Schema, Table
+from slipstream.errors import DataError
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The raw values of a list column: list i is `values[offsets[i]:offsets[i + 1]]`.
+
+    Example:
+        >>> Lists.of([["a", "b"], [], ["a"]], kind="sum").offsets.tolist()
+        [0, 2, 2, 3]
+    """
+
+    values: Array
+    offsets: Array
+    kind: Kind = "mean"
+
+    @classmethod
+    def of(cls, lists: Iterable[Sequence[Any]], kind: Kind = "mean") -> Lists:
+        """From any lists of values."""
+        lists = [list(one) for one in lists]
+        flat = [value for one in lists for value in one]
+        values = np.array(flat) if flat else np.empty(0, dtype=np.int64)
+        return cls(values, np.cumsum([0, *(len(one) for one in lists)]), kind)
+
+
+def from_arrays(
+    labels: Array,
+    columns: Mapping[str, Array | Lists],
+    *,
+    dense: Mapping[str, Array] | None = None,
+    weights: Array | None = None,
+    times: Array | None = None,
+    tables: Mapping[str, str] | None = None,
+    label: str = "label",
+    min_count: int = 2,
+    validation: float = 0.05,
+    evaluation: float = 0.10,
+) -> Dataset:
+    """Build a data set from arrays of raw values, one row an input, in the order of time.
+
+    Raw values are whole numbers or strings; None (in an array of objects) is a missing value.
+    They are ranked as everywhere else: by how often they occur in the training part.
+
+    Args:
+        labels: A number from 0 to 1 for each input.
+        columns: The raw values of each column, an array or `Lists`.
+        dense: The values of each dense column, used as they are.
+        weights: How much each input counts.
+        times: When each input happened; may not fall.
+        tables: The table of each column that shares one; others have one of their own name.
+        label: What to call the label.
+        min_count: Values seen less often in training share one id.
+        validation: The share of inputs before the evaluation part that makes the validation part.
+        evaluation: The share of inputs at the end that makes the evaluation part.
+
+    Example:
+        >>> dataset = from_arrays(
+        ...     labels=np.array([0, 1, 0, 1]),
+        ...     columns={"shop": np.array(["b", "a", "b", "b"])},
+        ...     validation=0, evaluation=0, min_count=1,
+        ... )
+        >>> dataset.train.shards[0].ids[:, 0].tolist()
+        [0, 1, 0, 0]
+    """
+    labels = _numbers("labels", labels)
+    n = len(labels)
+    if bool(np.any((labels < 0) | (labels > 1))):
+        at = int(np.flatnonzero((labels < 0) | (labels > 1))[0])
+        raise DataError(f"The label of input {at} is {labels[at]:g}; labels lie from 0 to 1.")
+    ends = _part_ends(n, validation, evaluation)
+    raw = {name: _raw_column(name, values, n) for name, values in columns.items()}
+    table_of = {name: (tables or {}).get(name, name) for name in raw}
+    unknown = set(tables or {}) - set(raw)
+    if unknown:
+        raise DataError(f"tables names column {sorted(unknown)[0]!r}, which is not in columns.")
+    made: dict[str, _MadeTable] = {}
+    for table in dict.fromkeys(table_of.values()):
+        members = [name for name in raw if table_of[name] == table]
+        made[table] = _make_table(table, {m: raw[m] for m in members}, ends[0], min_count)
+    schema = Schema(
+        tables=tuple(m.table for m in made.values()),
+        columns=tuple(Column(name, table_of[name], raw[name].kind) for name in raw),
+        dense=tuple(dense or {}),
+        label=label,
+        weights=weights is not None,
+        times=times is not None,
+    )
+    ids = {name: made[table_of[name]].ids[name] for name in raw}
+    singles = [ids[c.name].astype(schema.id_dtype) for c in schema.singles]
+    dense_values = [_numbers(name, values) for name, values in (dense or {}).items()]
+    whole = Inputs(
+        labels=labels,
+        ids=np.stack(singles, axis=1) if singles else np.empty((n, 0), dtype=schema.id_dtype),
+        dense=np.stack(dense_values, axis=1) if dense_values else np.empty((n, 0), np.float32),
+        lists={c.name: Ragged(ids[c.name], raw[c.name].offsets) for c in schema.lists},
+        weights=None if weights is None else _numbers("weights", weights),
+        times=None if times is None else _times(times),
+    )
+    whole.check(schema)
+    starts = (0, *ends[:-1])
+    parts = {
+        name: whole.slice(start, end) for name, start, end in zip(PARTS, starts, ends, strict=True)
+    }
+    return in_memory(
+        schema,
+        parts,
+        {name: m.counts for name, m in made.items()},
+        {name: m.dictionary for name, m in made.items()},
+        source={"kind": "arrays", "min_count": min_count, "files": []},
+    )
+
+
+def in_memory(
+    schema: Schema,
+    parts: Mapping[str, Inputs],
+    counts: Mapping[str, Array],
+    dictionaries: Mapping[str, Dictionary],
+    source: dict[str, Any],
+) -> Dataset:
+    """A data set whose inputs are arrays in memory, ids already ranked."""
+    infos = {}
+    for name in PARTS:
+        inputs = parts[name]
+        lists = {
+            column: ListStats.of(Counter(np.diff(ragged.offsets).tolist()))
+            for column, ragged in inputs.lists.items()
+        }
+        positives = float(inputs.labels.sum(dtype=np.float64))
+        shards = [len(inputs)] if len(inputs) else []
+        infos[name] = PartInfo(len(inputs), positives, shards, lists)
+    manifest = Manifest(
+        schema=schema,
+        parts=infos,
+        files={},
+        source=source,
+        rows_per_shard=max(1, *(len(inputs) for inputs in parts.values())),
+        versions=versions(),
+    )
+    made = {
+        name: Part(name, schema, [inputs] if len(inputs) else []) for name, inputs in parts.items()
+    }
+    return Dataset(manifest, made, counts.__getitem__, dictionaries.get)
+
+
+@dataclass(frozen=True)
+class _RawColumn:
+    values: Array
+    missing: Array
+    offsets: Array
+    kind: Kind
+
+    @property
+    def text(self) -> bool:
+        return self.values.dtype.kind != "i"
+
+
+def _raw_column(name: str, given: Array | Lists, n: int) -> _RawColumn:
+    kind: Kind = "single"
+    offsets = np.arange(n + 1)
+    values: Any = given
+    if isinstance(given, Lists):
+        kind, offsets, values = given.kind, np.asarray(given.offsets), given.values
+    values = np.asarray(values)
+    if values.ndim != 1:
+        raise DataError(f"Column {name!r} has shape {values.shape}; give one value an input.")
+    missing = np.zeros(len(values), dtype=np.bool_)
+    if values.dtype.kind == "O":
+        missing = np.array([value is None for value in values], dtype=np.bool_)
+        present = [value for value in values if value is not None]
+        number = all(isinstance(value, (int, np.integer)) for value in present)
+        if not number and not all(isinstance(value, str) for value in present):
+            bad = next(v for v in present if not isinstance(v, str))
+            raise DataError(
+                f"Column {name!r} holds {bad!r} beside other types; use whole numbers or strings."
+            )
+        filler: Any = 0 if number else ""
+        kept = [filler if gone else value for value, gone in zip(values, missing, strict=True)]
+        values = np.array(kept, dtype=np.int64 if number else np.str_)
+    if values.dtype.kind in "biu":
+        values = values.astype(np.int64)
+    elif values.dtype.kind == "S":
+        values = np.char.decode(values, "utf-8")
+    elif values.dtype.kind != "U":
+        raise DataError(
+            f"Column {name!r} is of type {values.dtype}; use whole numbers or strings, or make it "
+            "a dense column."
+        )
+    return _RawColumn(values, missing, offsets, kind)
+
+
+@dataclass(frozen=True)
+class _MadeTable:
+    table: Table
+    counts: Array
+    dictionary: Dictionary
+    ids: dict[str, Array]
+
+
+def _make_table(
+    name: str, columns: dict[str, _RawColumn], train: int, min_count: int
+) -> _MadeTable:
+    """Rank the values of the columns that share a table."""
+    if len({column.text for column in columns.values()}) > 1:
+        raise DataError(f"The columns of table {name!r} mix whole numbers and strings.")
+    values = np.concatenate([column.values for column in columns.values()])
+    missing = np.concatenate([column.missing for column in columns.values()])
+    distinct, codes = np.unique(values[~missing], return_inverse=True)
+    code = np.full(len(values), len(distinct))
+    code[~missing] = codes
+    has_missing = bool(missing.any())
+    trained = np.zeros(len(values), dtype=np.bool_)
+    bounds = np.cumsum([0, *(len(column.values) for column in columns.values())])
+    for start, column in zip(bounds, columns.values(), strict=False):
+        trained[start : start + int(column.offsets[train])] = True
+    counts = np.bincount(code[trained], minlength=len(distinct) + has_missing)
+    ranking = rank(counts, min_count=min_count)
+    unseen = ranking.unseen
+    of_missing = int(ranking.ids[-1]) if has_missing else unseen
+    known = np.append(distinct, distinct[:1] if len(distinct) else np.zeros(1, distinct.dtype))
+    raw = known[np.minimum(ranking.values, len(distinct))]
+    text = distinct.dtype.kind == "U"
+    table = Table(
+        name,
+        len(ranking.counts),
+        unseen,
+        None if of_missing == unseen else of_missing,
+        "text" if text else "int",
+    )
+    ids = ranking.ids[code].astype(table.id_dtype)
+    return _MadeTable(
+        table,
+        ranking.counts,
+        Dictionary.of_text(raw.tolist()) if text else Dictionary.of_int(raw),
+        {
+            column: ids[start:stop]
+            for column, start, stop in zip(columns, bounds, bounds[1:], strict=False)
+        },
+    )
+
+
+def _part_ends(n: int, validation: float, evaluation: float) -> tuple[int, int, int]:
+    if validation < 0 or evaluation < 0 or validation + evaluation >= 1:
+        raise DataError(
+            f"validation is {validation:g} and evaluation {evaluation:g}; together they must leave "
+            "a share for training."
+        )
+    before_evaluation = n - round(n * evaluation)
+    return before_evaluation - round(n * validation), before_evaluation, n
+
+
+def _numbers(name: str, values: Array) -> Array:
+    array = np.asarray(values, dtype=np.float32)
+    bad = np.flatnonzero(~np.isfinite(array))
+    if len(bad):
+        raise DataError(
+            f"{name} has {array[bad[0]]} at input {bad[0]}; fill or drop such values first."
+        )
+    return array
+
+
+def _times(values: Array) -> Array:
+    array = np.asarray(values, dtype=np.int64)
+    falls = np.flatnonzero(np.diff(array) < 0)
+    if len(falls):
+        raise DataError(
+            f"times falls from {array[falls[0]]} to {array[falls[0] + 1]} at input "
+            f"{falls[0] + 1}; sort the inputs by time."
+        )
+    return array

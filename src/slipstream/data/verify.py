@@ -1,0 +1,143 @@
+"""Checks a packed data set: every byte against its checksum, every input against the manifest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from slipstream.data.dataset import Dataset, Part
+from slipstream.data.inputs import Array, Inputs
+from slipstream.data.layout import MANIFEST, list_file, shard_file, table_file
+from slipstream.data.manifest import ListStats
+
+_AT_ONCE = 1 << 16
+_BYTES_AT_ONCE = 1 << 20
+Progress = Callable[[int], None]
+
+
+def verify(folder: str | Path, progress: Progress = lambda _: None) -> list[str]:
+    """What is wrong with a data set, each as a sentence that names the file; empty if nothing is.
+
+    Raises an error where the folder cannot be opened as a data set at all.
+
+    Args:
+        folder: The data set.
+        progress: Called with a number of bytes done, of those in all files.
+
+    Example:
+        >>> verify("clicks")  # doctest: +SKIP
+        []
+    """
+    dataset = Dataset.open(folder)
+    damaged = list(_damaged_files(dataset, progress))
+    if damaged:  # what damaged files hold is not worth reporting
+        return damaged
+    problems: list[str] = []
+    counts = {table.name: np.zeros(table.rows, dtype=np.int64) for table in dataset.schema.tables}
+    for part in dataset.parts.values():
+        problems += _check_part(dataset, part, counts if part.name == "train" else None)
+    problems += _check_counts(dataset, counts)
+    return problems
+
+
+def _damaged_files(dataset: Dataset, progress: Progress) -> Iterator[str]:
+    assert dataset.folder is not None, "a data set that was opened has a folder"
+    for name, info in dataset.manifest.files.items():
+        digest = hashlib.sha256()
+        with (dataset.folder / name).open("rb") as file:
+            while block := file.read(_BYTES_AT_ONCE):
+                digest.update(block)
+                progress(len(block))
+        if digest.hexdigest() != info.sha256:
+            yield (
+                f"{dataset.folder / name} is damaged: its checksum is not the one in {MANIFEST}. "
+                "Restore it or make the data set again."
+            )
+
+
+def _check_part(dataset: Dataset, part: Part, counts: dict[str, Array] | None) -> list[str]:
+    """Problems of one part; adds the accesses of its ids to `counts` if there are any."""
+    schema, info = dataset.schema, dataset.manifest.parts[part.name]
+    problems: dict[str, None] = {}
+    positives = 0.0
+    lengths: dict[str, Counter[int]] = {column.name: Counter() for column in schema.lists}
+    last_time: int | None = None
+    for shard, inputs in enumerate(part.shards):
+        for start in range(0, len(inputs), _AT_ONCE):
+            run = inputs.slice(start, min(start + _AT_ONCE, len(inputs)))
+            for problem in _check_run(dataset, part.name, shard, run, counts):
+                problems.setdefault(problem)
+            positives += float(run.labels.sum(dtype=np.float64))
+            for name, ragged in run.lists.items():
+                lengths[name].update(np.diff(ragged.offsets).tolist())
+            if run.times is not None and len(run):
+                file = _path(dataset, shard_file(part.name, shard, "times"))
+                before = run.times[0] if last_time is None else last_time
+                if np.any(np.diff(run.times, prepend=before) < 0):
+                    problems.setdefault(f"{file} has times that fall.")
+                last_time = int(run.times[-1])
+    manifest = _path(dataset, MANIFEST)
+    if not np.isclose(positives, info.positives):
+        problems.setdefault(
+            f"{manifest} gives {info.positives:g} positives in {part.name}, but there are "
+            f"{positives:g}."
+        )
+    for name, column in lengths.items():
+        if ListStats.of(column) != info.lists[name]:
+            problems.setdefault(
+                f"{manifest} gives other lengths for the lists of {name!r} in {part.name} than "
+                "there are."
+            )
+    return list(problems)
+
+
+def _check_run(
+    dataset: Dataset, part: str, shard: int, run: Inputs, counts: dict[str, Array] | None
+) -> Iterator[str]:
+    schema = dataset.schema
+    labels = _path(dataset, shard_file(part, shard, "labels"))
+    if not np.all((run.labels >= 0) & (run.labels <= 1)):
+        yield f"{labels} has labels that do not lie from 0 to 1."
+    if not np.isfinite(run.dense).all():
+        yield f"{_path(dataset, shard_file(part, shard, 'dense'))} has values that are not finite."
+    if run.weights is not None and not np.all(np.isfinite(run.weights) & (run.weights >= 0)):
+        weights = _path(dataset, shard_file(part, shard, "weights"))
+        yield f"{weights} has weights that are negative or not finite."
+    columns = [(column, run.ids[:, place]) for place, column in enumerate(schema.singles)]
+    columns += [(column, run.lists[column.name].values) for column in schema.lists]
+    for column, ids in columns:
+        rows = schema.table(column.table).rows
+        if len(ids) and (int(ids.min()) < 0 or int(ids.max()) >= rows):
+            at = int(np.flatnonzero((ids < 0) | (ids >= rows))[0])
+            file = shard_file(part, shard, "ids")
+            if column.kind != "single":
+                file = list_file(schema, part, shard, column.name, "values")
+            yield (
+                f"{_path(dataset, file)} has id {ids[at]} in column {column.name!r}, whose table "
+                f"has {rows} rows."
+            )
+        elif counts is not None:
+            counts[column.table] += np.bincount(ids, minlength=rows)
+
+
+def _check_counts(dataset: Dataset, counted: dict[str, Array]) -> Iterator[str]:
+    for table, found in counted.items():
+        file = _path(dataset, table_file(dataset.schema, table, "counts"))
+        given = dataset.counts(table)
+        if not np.array_equal(given, found):
+            at = int(np.flatnonzero(given != found)[0])
+            yield (
+                f"{file} gives {given[at]} accesses to id {at} of table {table!r}, the training "
+                f"part has {found[at]}."
+            )
+        elif np.any(np.diff(given) > 0):
+            yield f"{file} has counts that rise: the ids of table {table!r} are not ranks."
+
+
+def _path(dataset: Dataset, name: str) -> Path:
+    assert dataset.folder is not None, "a data set that was opened has a folder"
+    return dataset.folder / name

@@ -1,0 +1,29 @@
+"""Hypothesis profiles, and tests that need a part which not every machine has."""
+
+import os
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "ci",
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("thorough", parent=settings.get_profile("ci"), max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+PARTS = {
+    "cuda": (torch.cuda.is_available, "no CUDA device on this machine"),
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for mark in item.iter_markers("needs"):
+            present, why = PARTS[mark.args[0]]
+            if not present():
+                item.add_marker(pytest.mark.skip(reason=f"{why}: not tested here"))

@@ -1,0 +1,123 @@
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from made import assert_same_inputs
+from slipstream import DataError, Lists, from_arrays, from_table
+from slipstream.data.dictionary import decode
+
+N = 40
+
+
+def _raw():
+    rng = np.random.default_rng(3)
+    words = np.array(["red", "green", "blue", None, "naïve"], dtype=object)
+    return {
+        "click": rng.integers(0, 2, N),
+        "colour": words[rng.integers(0, 5, N)],
+        "shop": rng.integers(-3, 4, N),
+        "price": rng.random(N).astype(np.float32),
+        "basket": [rng.integers(0, 5, k).tolist() for k in rng.integers(0, 4, N)],
+        "when": np.arange(N) * 60,
+    }
+
+
+def _from_arrays(raw, **options):
+    return from_arrays(
+        labels=raw["click"],
+        columns={
+            "colour": raw["colour"],
+            "shop": raw["shop"],
+            "basket": Lists.of(raw["basket"], "sequence"),
+        },
+        dense={"price": raw["price"]},
+        times=raw["when"],
+        label="click",
+        **options,
+    )
+
+
+def test_decoded_ids_are_the_raw_values_again():
+    raw = _raw()
+    dataset = _from_arrays(raw, min_count=1, validation=0, evaluation=0)
+    schema, shard = dataset.schema, dataset.train.shards[0]
+    for place, column in enumerate(schema.singles):
+        table, known = schema.table(column.table), dataset.dictionary(column.table)
+        values = [decode(int(row), table, known) for row in shard.ids[:, place]]
+        assert values == ["(missing)" if v is None else str(v) for v in raw[column.name]]
+    values = [dataset.dictionary("basket").raw(row) for row in shard.lists["basket"].values]
+    assert values == [str(v) for one in raw["basket"] for v in one]
+
+
+def test_values_seen_less_than_min_count_in_training_share_the_unseen_id():
+    dataset = from_arrays(
+        labels=np.zeros(10),
+        columns={"a": np.array([1, 1, 2, 3, 3, 3, 2, 9, 2, 9])},
+        validation=0.2,
+        evaluation=0.2,
+        min_count=2,
+    )
+    table = dataset.schema.table("a")
+    assert dataset.counts("a").tolist() == [3, 2, 1]
+    assert table.unseen == 2
+    assert dataset.train.shards[0].ids[:, 0].tolist() == [1, 1, 2, 0, 0, 0]
+    assert dataset.validation.shards[0].ids[:, 0].tolist() == [2, 2]
+    assert dataset.evaluation.shards[0].ids[:, 0].tolist() == [2, 2]
+
+
+def test_columns_that_share_a_table_share_ids_and_counts():
+    dataset = from_arrays(
+        labels=np.zeros(3),
+        columns={"item": np.array([5, 6, 7]), "past": Lists.of([[6], [6, 7], [6]], "sequence")},
+        tables={"past": "item"},
+        validation=0,
+        evaluation=0,
+        min_count=1,
+    )
+    assert dataset.counts("item").tolist() == [4, 2, 1, 0]
+    assert dataset.train.shards[0].ids[:, 0].tolist() == [2, 0, 1]
+    assert dataset.train.shards[0].lists["past"].values.tolist() == [0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("library", ["polars", "arrow"])
+def test_a_table_gives_what_its_arrays_give(library):
+    raw = _raw()
+    frame = pl.DataFrame({k: list(v) for k, v in raw.items()}, schema_overrides={"price": pl.Float32})
+    table = frame if library == "polars" else pa.table({k: list(v) for k, v in raw.items()})
+    made = from_table(
+        table,
+        label="click",
+        columns=["colour", "shop"],
+        dense=["price"],
+        lists={"basket": "sequence"},
+        time="when",
+    )
+    assert_same_inputs(made, _from_arrays(raw))
+
+
+def test_a_column_that_is_not_there_is_named_with_the_nearest_one():
+    with pytest.raises(DataError, match="'colou'.*'colour'"):
+        from_table(pl.DataFrame({"colour": [1], "y": [0]}), label="y", columns=["colou"])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"labels": np.array([0.0, 2.0])}, "label of input 1 is 2"),
+        ({"labels": np.array([0.0, np.nan])}, "nan at input 1"),
+        ({"dense": {"d": np.array([1.0, np.inf])}}, "inf at input 1"),
+        ({"columns": {"a": np.array([0.5, 1.5])}}, "'a' is of type float64"),
+        ({"columns": {"a": np.array([1, "x"], dtype=object)}}, "beside other types"),
+        ({"columns": {"a": np.array([1, 2, 3])}}, "3"),
+        ({"times": np.array([2, 1])}, "times falls from 2 to 1 at input 1"),
+        ({"tables": {"b": "a"}}, "'b'"),
+        ({"evaluation": 1.0}, "leave"),
+        ({"columns": {"label": np.arange(2)}}, "more than one"),
+        ({"columns": {"a": Lists(np.arange(3), np.array([0, 2, 1]))}}, "offsets"),
+    ],
+)
+def test_wrong_arrays_are_errors_that_say_where(change, words):
+    good = {"labels": np.zeros(2), "columns": {"a": np.arange(2)}}
+    with pytest.raises(DataError, match=words):
+        from_arrays(**{**good, **change})

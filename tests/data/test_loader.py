@@ -1,0 +1,240 @@
+import gc
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from made import datasets
+from slipstream import ConfigError, InputOrder, Lists, Loader, from_arrays
+from slipstream.data.gather import Gather
+
+
+@pytest.fixture(scope="module")
+def part(tmp_path_factory):
+    """A part of several shards, one of which begins in the middle of a run."""
+    return _dataset().save(tmp_path_factory.mktemp("data") / "set", rows_per_shard=1000).train
+
+
+def _dataset(n=5000):
+    rng = np.random.default_rng(0)
+    lists = Lists.of([rng.integers(0, 30, k).tolist() for k in rng.integers(0, 4, n)])
+    return from_arrays(
+        labels=rng.integers(0, 2, n),
+        columns={"a": rng.integers(0, 50, n), "b": rng.integers(0, 50, n), "many": lists},
+        dense={"x": rng.random(n), "y": rng.random(n)},
+        times=np.arange(n),
+        validation=0,
+        evaluation=0,
+    )
+
+
+def _expected(part, number):
+    (run,) = part.runs(number, number + 1)
+    return run
+
+
+def assert_batch_holds(batch, part, numbers):
+    """The batch holds exactly these inputs, and padding behind them."""
+    n = len(numbers)
+    assert batch.n_valid == n
+    assert batch.numbers.tolist() == [*numbers, *[-1] * (batch.capacity - n)]
+    for place, number in enumerate(numbers):
+        run = _expected(part, number)
+        assert batch.labels[place] == run.labels[0]
+        assert batch.dense[place].tolist() == run.dense[0].tolist()
+        assert batch.ids[place].tolist() == run.ids[0].tolist()
+        assert batch.weights[place] == (1 if run.weights is None else run.weights[0])
+        if run.times is not None:
+            assert batch.times[place] == run.times[0]
+        for name, ragged in run.lists.items():
+            column = batch.lists[name]
+            values = column.values[column.offsets[place] : column.offsets[place + 1]]
+            assert values.tolist() == ragged.values.tolist()
+    padding = (batch.labels, batch.dense, batch.ids, batch.weights)
+    assert all(not tensor[n:].any() for tensor in padding)
+    for column in batch.lists.values():
+        assert torch.all(column.offsets[n:] == len(column.values))
+
+
+@given(
+    dataset=datasets(min_rows=1),
+    rows_per_shard=st.sampled_from([3, 8, 64]),
+    batch_size=st.integers(1, 20),
+    seed=st.none() | st.integers(0, 3),
+    epochs=st.integers(1, 2),
+    rank=st.integers(0, 1),
+)
+def test_batches_hold_the_inputs_that_the_order_says(
+    dataset, rows_per_shard, batch_size, seed, epochs, rank
+):
+    with tempfile.TemporaryDirectory() as folder:
+        part = dataset.save(Path(folder) / "set", rows_per_shard=rows_per_shard).train
+        order = InputOrder(len(part), seed=seed, epochs=epochs, block=8, mixed=2)
+        everything = order.numbers(0, len(order))
+        seen = 0
+        with Loader(part, batch_size, order=order, rank=rank, world_size=2) as loader:
+            for batch in loader:
+                step = everything[seen : batch.next_position]
+                first, last = len(step) * rank // 2, len(step) * (rank + 1) // 2
+                assert_batch_holds(batch, part, step[first:last].tolist())
+                seen = batch.next_position
+        assert seen == len(order)
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+@pytest.mark.parametrize("batch_size", [256, 100, 5000, 7000])
+def test_a_part_of_many_shards_is_read_right(part, seed, batch_size):
+    order = InputOrder(len(part), seed=seed)
+    with Loader(part, batch_size, order=order) as loader:
+        batches = list(loader)
+    numbers = torch.cat([batch.numbers[: batch.n_valid] for batch in batches])
+    np.testing.assert_array_equal(numbers.numpy(), order.numbers(0, len(order)))
+    assert_batch_holds(batches[-1], part, batches[-1].numbers[: batches[-1].n_valid].tolist())
+
+
+@given(
+    st.lists(st.integers(0, 4999), max_size=40),
+    st.integers(0, 4900),
+    st.sampled_from([8, 16, 24]),
+)
+def test_any_inputs_in_any_order_are_gathered_right(part, numbers, start, length):
+    aligned = start // 8 * 8
+    mixed = [*range(start, start + 3), *range(aligned, aligned + length), *numbers]
+    for wanted in (numbers, mixed, [*range(aligned + 5, aligned + 8), *range(aligned)]):
+        gather = Gather.of(part, np.array(wanted, dtype=np.int64))
+        out = np.empty((len(wanted), 2), dtype=np.int32)
+        gather.fixed("ids", out)
+        expected = [_expected(part, number).ids[0].tolist() for number in wanted]
+        assert out.tolist() == expected
+
+
+@pytest.mark.parametrize("seed", [None, 4])
+def test_state_at_any_batch_resumes_exactly_there(part, seed):
+    order = InputOrder(len(part), seed=seed, epochs=2)
+    with Loader(part, 300, order=order) as loader:
+        positions, numbers = [0], []
+        for batch in loader:
+            numbers += batch.numbers[: batch.n_valid].tolist()
+            positions.append(loader.state_dict()["position"])
+    for position in positions:
+        with Loader(part, 77, order=order) as resumed:
+            resumed.load_state_dict({"position": position})
+            rest = [n for b in resumed for n in b.numbers[: b.n_valid].tolist()]
+        assert rest == numbers[position:]
+
+
+def test_what_was_read_ahead_is_not_part_of_the_state(part):
+    with Loader(part, 100, ahead=8) as loader:
+        next(loader)
+        loader.peek(5)
+        assert loader.state_dict() == {"position": 100}
+
+
+def test_peeking_shows_the_coming_batches_and_consumes_none(part):
+    with Loader(part, 700) as loader:
+        first = next(loader)
+        window = loader.peek(3)
+        assert [batch.numbers[0].item() for batch in window] == [700, 1400, 2100]
+        assert next(loader) is window[0]
+        assert len(loader.peek(99)) == 6
+        assert first.numbers[0] == 0
+
+
+def test_a_batch_that_is_kept_is_not_written_again(part):
+    kept, copies = [], []
+    for batch in Loader(part, 64, order=InputOrder(len(part), seed=2, epochs=3)):
+        ids = batch.ids[3:9]  # a view alone keeps the memory
+        kept.append((ids, batch.numbers))
+        copies.append((ids.clone(), batch.numbers.clone()))
+        del batch
+    for (ids, numbers), (ids_then, numbers_then) in zip(kept, copies, strict=True):
+        assert torch.equal(ids, ids_then)
+        assert torch.equal(numbers, numbers_then)
+
+
+def test_memory_is_used_again_once_no_batch_needs_it(part):
+    loader = Loader(part, 64, order=InputOrder(len(part), epochs=20), ahead=2)
+    for batch in loader:
+        del batch
+    assert len(loader._reader._memory._blocks) <= 6
+
+
+def test_iterating_a_second_time_is_an_error_that_says_what_to_do(part):
+    loader = Loader(part, 1000)
+    assert len(list(loader)) == 5
+    with pytest.raises(ConfigError, match="epochs"):
+        list(loader)
+    loader.load_state_dict({"position": 4000})
+    assert len(list(loader)) == 1
+
+
+def test_a_finished_loader_that_is_restored_hands_out_nothing(part):
+    loader = Loader(part, 1000)
+    loader.load_state_dict({"position": len(part)})
+    assert list(loader) == []
+
+
+def test_threads_end_with_the_loader(part):
+    loader = Loader(part, 10, threads=3)
+    next(loader)
+    threads = list(loader._threads)
+    loader.close()
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_threads_end_when_the_loader_is_no_longer_used(part):
+    loader = Loader(part, 10, threads=3)
+    next(loader)
+    threads = list(loader._threads)
+    del loader
+    gc.collect()
+    for thread in threads:
+        thread.join(timeout=10)
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_an_error_in_a_reading_thread_reaches_the_one_who_asks(part, monkeypatch):
+    def broken(self, name, out):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Gather, "fixed", broken)
+    with Loader(part, 10) as loader, pytest.raises(OSError, match="Input/output"):
+        next(loader)
+
+
+def test_an_order_for_another_part_is_an_error(part):
+    with pytest.raises(ConfigError, match="order is for 7 inputs"):
+        Loader(part, 10, order=InputOrder(7))
+
+
+def test_an_empty_part_has_no_batches():
+    dataset = from_arrays(np.zeros(2), {"a": np.arange(2)}, validation=0, evaluation=0)
+    assert list(Loader(dataset.evaluation, 4)) == []
+
+
+def test_a_batch_moves_to_another_device_whole(part):
+    batch = next(Loader(part, 10)).to("meta")
+    assert batch.ids.device.type == batch.lists["many"].values.device.type == "meta"
+    assert batch.times is not None
+    assert batch.n_valid == 10
+
+
+@pytest.mark.needs("cuda")
+def test_pinned_batches_copied_without_waiting_arrive_whole(part):
+    order = InputOrder(len(part), seed=1, epochs=20)
+    moved = []
+    for batch in Loader(part, 500, order=order, pin_memory=True):
+        assert batch.ids.is_pinned()
+        assert batch.lists["many"].values.is_pinned()
+        moved.append(batch.to("cuda", non_blocking=True))
+        del batch
+    torch.cuda.synchronize()
+    numbers = torch.cat([batch.numbers[: batch.n_valid] for batch in moved]).cpu().numpy()
+    np.testing.assert_array_equal(numbers, order.numbers(0, len(order)))
+    ids = np.concatenate([run.ids for run in part.runs(0, len(part))])
+    got = torch.cat([batch.ids[: batch.n_valid] for batch in moved]).cpu().numpy()
+    np.testing.assert_array_equal(got, ids[numbers])
