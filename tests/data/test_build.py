@@ -2,8 +2,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-
 from made import assert_same_inputs
+
 from slipstream import DataError, Lists, from_arrays, from_table
 from slipstream.data.dictionary import decode
 
@@ -83,7 +83,9 @@ def test_columns_that_share_a_table_share_ids_and_counts():
 @pytest.mark.parametrize("library", ["polars", "arrow"])
 def test_a_table_gives_what_its_arrays_give(library):
     raw = _raw()
-    frame = pl.DataFrame({k: list(v) for k, v in raw.items()}, schema_overrides={"price": pl.Float32})
+    frame = pl.DataFrame(
+        {k: list(v) for k, v in raw.items()}, schema_overrides={"price": pl.Float32}
+    )
     table = frame if library == "polars" else pa.table({k: list(v) for k, v in raw.items()})
     made = from_table(
         table,
@@ -97,7 +99,7 @@ def test_a_table_gives_what_its_arrays_give(library):
 
 
 def test_a_column_that_is_not_there_is_named_with_the_nearest_one():
-    with pytest.raises(DataError, match="'colou'.*'colour'"):
+    with pytest.raises(DataError, match=r"'colou'.*'colour'"):
         from_table(pl.DataFrame({"colour": [1], "y": [0]}), label="y", columns=["colou"])
 
 

@@ -19,7 +19,11 @@ def whole(tmp_path_factory):
     out = tmp_path_factory.mktemp("whole") / "set"
     return from_arrays(
         labels=rng.integers(0, 2, n),
-        columns={"one": rng.integers(0, 50, n), "many": lists, "word": rng.integers(0, 9, n).astype(str)},
+        columns={
+            "one": rng.integers(0, 50, n),
+            "many": lists,
+            "word": rng.integers(0, 9, n).astype(str),
+        },
         dense={"d": rng.random(n)},
         weights=rng.random(n),
         times=np.arange(n),

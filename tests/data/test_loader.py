@@ -7,8 +7,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-
 from made import datasets
+
 from slipstream import ConfigError, InputOrder, Lists, Loader, from_arrays
 from slipstream.data.gather import Gather
 

@@ -94,7 +94,10 @@ def test_shuffled_orders_differ_by_seed_and_epoch_and_mix_well():
 
 def test_a_shuffled_order_is_the_same_for_all_time():
     numbers = InputOrder(100, seed=7, epochs=2, block=16, mixed=2, run=4).numbers(90, 110)
-    assert numbers.tolist() == [62, 63, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 80, 81, 82, 83, 92, 93]  # fmt: skip
+    assert numbers.tolist() == [
+        62, 63, 48, 49, 50, 51, 52, 53, 54, 55,
+        56, 57, 58, 59, 80, 81, 82, 83, 92, 93,
+    ]  # fmt: skip
 
 
 def test_a_limit_takes_the_first_inputs_whatever_the_order():

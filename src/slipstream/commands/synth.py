@@ -16,7 +16,9 @@ from slipstream.data.synthetic.synth import Recipe, synthesize
 @says_what_is_wrong
 def synth(
     to: Path = typer.Option(..., "--out", help="The folder to make; with --raw, the file."),
-    shape: str = typer.Option("small", help=f"One of {', '.join(SHAPES)}."),
+    shape: str | None = typer.Option(
+        None, help=f"One of {', '.join(SHAPES)}.  [default: small, or the one of --raw]"
+    ),
     rows: int = typer.Option(100_000, help="Inputs in all three parts together."),
     seed: int = typer.Option(0, help="Same seed, same bytes."),
     positives: float | None = typer.Option(
@@ -44,6 +46,8 @@ def synth(
 
     Example: slipstream synth --shape criteo-kaggle --rows 1000000 --out clicks
     """
+    if shape is None:
+        shape = next((name for name, one in SHAPES.items() if one.raw == raw and raw), "small")
     recipe = Recipe(shape, rows, seed, positives, exponent, drift, min_count)
     begun = time.perf_counter()
     if raw is not None:

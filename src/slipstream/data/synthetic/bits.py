@@ -26,7 +26,7 @@ def key(seed: int, *names: object) -> int:
     return int.from_bytes(digest[:8], "little", signed=True)
 
 
-def words(key: int | Tensor, counters: Tensor) -> Tensor:
+def words(key: int, counters: Tensor) -> Tensor:
     """One random 64-bit word for each counter (the SplitMix64 sequence from `key` on)."""
     x = counters * _STEP
     x += key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from slipstream.data.synthetic.bits import high32
@@ -22,7 +23,7 @@ class Change:
     kind: str = "none"
     share: float = 0.0
 
-    def version(self, moment: Tensor, words: Tensor) -> Tensor | int:
+    def version(self, moment: Tensor, words: Tensor) -> Tensor:
         """0 or 1 for each row.
 
         Args:
@@ -30,7 +31,7 @@ class Change:
             words: A random word for each row.
         """
         if self.kind == "none":
-            return 0
+            return torch.zeros_like(moment)
         switch = high32(words) if self.kind == "gradual" else round(self.share * 2**32)
         return (moment >= switch).long()
 

@@ -209,14 +209,7 @@ def _aside(out: Path, force: bool) -> Iterator[io.BufferedIOBase]:
     out.parent.mkdir(parents=True, exist_ok=True)
     partial = out.with_name(out.name + ".partial")
     try:
-        file = partial.open("xb")
-    except FileExistsError:
-        raise DataError(
-            f"{partial} exists: another process is writing there. Wait for it to end, or remove "
-            "the file if none is."
-        ) from None
-    try:
-        with file:
+        with partial.open("wb") as file:  # over what a killed run may have left
             if out.suffix == ".gz":  # without a name and a time, so that the bytes are the same
                 with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
                     yield packed

@@ -107,11 +107,11 @@ class Teacher:
     def _words(self, table: str, what: str, values: Tensor, moment: Tensor) -> Tensor:
         """A random word for each value: another one once the teacher has changed its mind."""
         seed, change = self.world.seed, self.world.drift.teacher
-        before = key(seed, what, table, 0)
+        before, after = (key(seed, what, table, version) for version in range(2))
         if change.kind == "none":
             return words(before, values)
         version = change.version(moment, words(key(seed, "change", table), values))
-        return words(before + version * (key(seed, what, table, 1) - before), values)
+        return torch.where(version == 1, words(after, values), words(before, values))
 
     def _dense_part(self, inputs: RawInputs) -> Tensor:
         change = self.world.drift.teacher

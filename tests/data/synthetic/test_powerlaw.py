@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+import torch
+
+from slipstream.data.synthetic.bits import scramble32, words
+from slipstream.data.synthetic.drift import Drift
+from slipstream.data.synthetic.powerlaw import PowerLaw
+
+DRAWS = 400_000
+
+
+@pytest.mark.parametrize(("rows", "exponent"), [(1, 1.0), (3, 0.8), (5000, 1.0), (10**7, 1.1)])
+def test_rows_are_drawn_in_proportion_to_the_power_law(rows, exponent):
+    law = PowerLaw.over(rows, exponent, torch.device("cpu"))
+    drawn = law.draw(words(17, torch.arange(DRAWS))).numpy()
+    assert drawn.min() >= 0
+    assert drawn.max() < rows
+    edges = np.unique(np.geomspace(1, rows + 1, 25).astype(np.int64)) - 1
+    weights = (np.arange(rows) + 1.0) ** -exponent
+    expected = np.add.reduceat(weights, edges[:-1]) / weights.sum() * DRAWS
+    found = np.histogram(drawn, bins=edges)[0] if len(edges) > 1 else np.array([DRAWS])
+    assert np.all(np.abs(found - expected) < 5 * np.sqrt(expected) + 2)
+
+
+def test_random_words_are_even_in_every_bit():
+    bits = words(3, torch.arange(100_000)).numpy().view(np.uint64)
+    for bit in range(64):
+        share = np.mean((bits >> np.uint64(bit)) & np.uint64(1))
+        assert abs(share - 0.5) < 0.01
+
+
+def test_scrambled_numbers_are_distinct():
+    numbers = torch.arange(200_000)
+    assert len(torch.unique(scramble32(numbers, 12345))) == 200_000
+
+
+def test_a_drift_reads_back_as_it_was_written():
+    for text in ("none", "gradual", "sudden@0.25", "popularity=gradual", "teacher=sudden@0.5"):
+        drift = Drift.parse(text)
+        assert Drift.parse(str(drift)) == drift
+    both = Drift.parse("popularity=gradual,teacher=sudden@0.5")
+    assert (both.popularity.kind, both.teacher.share) == ("gradual", 0.5)

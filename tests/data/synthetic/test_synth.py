@@ -1,0 +1,207 @@
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from slipstream import ConfigError, Dataset, Recipe, synthesize, verify
+from slipstream.data.synthetic import synth as module
+from slipstream.data.synthetic.shapes import SHAPES
+
+
+def _digest(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+    }
+
+
+def _make(tmp_path: Path, name: str = "set", **recipe) -> Dataset:
+    return Dataset.open(synthesize(Recipe(**recipe), tmp_path / name))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_makes_a_whole_data_set_with_ranks_for_ids(tmp_path, shape):
+    dataset = _make(tmp_path, shape=shape, rows=3000, seed=1)
+    assert verify(tmp_path / "set") == []
+    assert [len(part) for part in dataset.parts.values()] == [2550, 150, 300]
+    for table in dataset.schema.tables:
+        counts = dataset.counts(table.name)
+        assert np.all(np.diff(counts) <= 0)
+        others = np.delete(counts, table.unseen)
+        assert np.all(others >= 2)
+    lists = {column.name for column in dataset.schema.lists}
+    assert lists == {"small": {"tags"}, "taobao": {"items", "categories"}}.get(shape, set())
+
+
+@pytest.mark.parametrize("drift", ["none", "gradual", "sudden@0.5"])
+def test_same_seed_same_bytes_whatever_the_threads_and_chunks(tmp_path, monkeypatch, drift):
+    recipe = {"shape": "small", "rows": 120_000, "seed": 5, "drift": drift}
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        one = _digest(_make(tmp_path, "one", **recipe).folder)
+        torch.set_num_threads(2)
+        monkeypatch.setattr(module, "CHUNK", 50_021)
+        two = _digest(_make(tmp_path, "two", **recipe).folder)
+    finally:
+        torch.set_num_threads(threads)
+    assert one == two
+    assert one != _digest(_make(tmp_path, "three", **{**recipe, "seed": 6}).folder)
+
+
+def test_the_bytes_are_those_of_every_machine(tmp_path):
+    dataset = _make(tmp_path, shape="small", rows=5000, seed=3, drift="gradual")
+    ids = dataset.manifest.files["train/00000.ids"].sha256
+    labels = dataset.manifest.files["train/00000.labels"].sha256
+    assert (ids[:16], labels[:16]) == ("7e662ddbc8b8e3d3", "5d638ae4c2aa4c0d")
+
+
+@pytest.mark.needs("cuda")
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_gpu_makes_the_same_bytes(tmp_path, shape):
+    recipe = Recipe(shape, rows=100_000, drift="gradual")
+    here = _digest(synthesize(recipe, tmp_path / "cpu"))
+    there = _digest(synthesize(recipe, tmp_path / "cuda", device="cuda"))
+    assert here == there
+
+
+@pytest.mark.parametrize("positives", [0.03, 0.25, 0.5])
+def test_the_share_of_positives_is_the_one_asked_for(tmp_path, positives):
+    dataset = _make(tmp_path, rows=60_000, positives=positives)
+    rate = dataset.manifest.parts["train"].label_rate
+    assert abs(rate - positives) < 4 * (positives / 51_000) ** 0.5
+
+
+def test_a_model_that_sees_only_single_rows_learns_and_stays_below_the_oracle(tmp_path):
+    dataset = _make(tmp_path, rows=200_000, seed=2)
+    train, test = dataset.train.shards[0], dataset.evaluation.shards[0]
+    score = np.zeros(len(test))
+    base = train.labels.mean()
+    for column, _ in enumerate(dataset.schema.singles):
+        rows = dataset.schema.table(dataset.schema.singles[column].table).rows
+        clicks = np.bincount(train.ids[:, column], weights=train.labels, minlength=rows)
+        seen = np.bincount(train.ids[:, column], minlength=rows)
+        rate = (clicks + 20 * base) / (seen + 20)
+        score += np.log(rate / (1 - rate))[test.ids[:, column]]
+    auc = _auc(score, test.labels)
+    oracle = dataset.manifest.oracle["evaluation"]["auc"]
+    assert 0.65 < auc < oracle < 0.9
+
+
+def _auc(scores: np.ndarray, labels: np.ndarray) -> float:
+    order = np.argsort(scores, kind="stable")
+    ranks = np.empty(len(scores))
+    ranks[order] = np.arange(1, len(scores) + 1)
+    positives = labels > 0.5
+    n, p = len(scores), positives.sum()
+    return float((ranks[positives].sum() - p * (p + 1) / 2) / (p * (n - p)))
+
+
+def test_the_oracles_scores_are_those_of_its_probabilities():
+    recipe = Recipe(rows=20_000, seed=4)
+    world = recipe.world("cpu")
+    teacher = recipe.teacher(world)
+    labels, bins = teacher.teach(world.draw(torch.arange(20_000)))
+    from slipstream.data.synthetic.teacher import Tally, _thresholds
+
+    tally = Tally.empty()
+    tally.add(bins[:7000], labels[:7000])
+    tally.add(bins[7000:], labels[7000:])
+    chance, truth = (_thresholds() / 2**32)[bins.numpy()], labels.numpy()
+    wins = (chance[truth == 1][:, None] > chance[truth == 0]).mean()
+    ties = (chance[truth == 1][:, None] == chance[truth == 0]).mean()
+    loss = -np.where(truth == 1, np.log(chance), np.log1p(-chance)).mean()
+    assert tally.scores()["auc"] == pytest.approx(wins + ties / 2, abs=1e-12)
+    assert tally.scores()["logloss"] == pytest.approx(loss, abs=1e-12)
+
+
+def _overlap(dataset: Dataset) -> float:
+    """How many of the twenty most frequent devices of the first fifth are so in the last too."""
+    shard = dataset.train.shards[0]
+    place = [column.name for column in dataset.schema.singles].index("device")
+    ids, fifth = shard.ids[:, place], len(shard) // 5
+    top = [set(np.argsort(-np.bincount(i))[:20].tolist()) for i in (ids[:fifth], ids[-fifth:])]
+    return len(top[0] & top[1]) / 20
+
+
+def test_popularity_drift_changes_which_rows_are_popular(tmp_path):
+    still = _make(tmp_path, "still", rows=60_000)
+    drifting = _make(tmp_path, "drifting", rows=60_000, drift="popularity=gradual")
+    assert _overlap(still) > 0.7
+    assert _overlap(drifting) < 0.5
+
+
+def test_teacher_drift_changes_what_rows_mean_at_the_stated_share(tmp_path):
+    def change(drift: str, share: float) -> float:
+        recipe = {"rows": 200_000, "seed": 1, "drift": drift}
+        dataset = _make(tmp_path, f"{drift}{share}", **recipe)
+        shard = dataset.train.shards[0]
+        cut = round(share * 200_000)
+        ids, labels = shard.ids[:, 0], shard.labels
+        rates = [
+            [labels[piece][ids[piece] == row].mean() for row in range(30)]
+            for piece in (slice(0, cut), slice(cut, None))
+        ]
+        return float(np.corrcoef(rates)[0, 1])
+
+    assert change("teacher=none", 0.5) > 0.8
+    assert change("teacher=sudden@0.5", 0.5) < 0.5
+
+
+def test_drift_of_one_kind_leaves_the_other_alone(tmp_path):
+    plain = _make(tmp_path, "plain", rows=20_000)
+    taught = _make(tmp_path, "taught", rows=20_000, drift="teacher=gradual")
+    files = "train/00000.ids", "train/00000.labels"
+    same, other = (plain.manifest.files[f] == taught.manifest.files[f] for f in files)
+    assert same
+    assert not other
+
+
+def test_min_count_zero_keeps_every_row_of_the_shape(tmp_path):
+    dataset = _make(tmp_path, rows=1000, min_count=0)
+    sizes = {table.name: table.rows for table in SHAPES["small"].tables}
+    assert {t.name: t.rows - 1 for t in dataset.schema.tables} == sizes
+
+
+def test_a_higher_exponent_is_more_skewed(tmp_path):
+    from slipstream.skew import pooled, top_share
+
+    shares = []
+    for exponent in (0.5, 1.0, 1.5):
+        dataset = _make(tmp_path, f"e{exponent}", rows=20_000, exponent=exponent, min_count=0)
+        counts = pooled(dataset.counts(table.name) for table in dataset.schema.tables)
+        shares.append(top_share(counts, 0.01))
+    assert shares[0] < shares[1] < shares[2]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"shape": "criteo"}, "Did you mean criteo-kaggle"),
+        ({"rows": 0}, "rows is 0"),
+        ({"positives": 1.5}, "positives is 1.5"),
+        ({"drift": "sudden@2"}, "sudden@SHARE"),
+        ({"drift": "labels=gradual"}, "popularity"),
+        ({"exponent": -1}, "exponent is -1"),
+        ({"min_count": -1}, "min_count is -1"),
+    ],
+)
+def test_wrong_recipes_are_errors_that_say_what_to_write(wrong, words):
+    with pytest.raises(ConfigError, match=words):
+        Recipe(**wrong)
+
+
+def test_a_failure_half_way_leaves_nothing(tmp_path):
+    calls = []
+
+    def stop(rows: int) -> None:
+        calls.append(rows)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        synthesize(Recipe(rows=1000), tmp_path / "set", progress=stop)
+    assert list(tmp_path.iterdir()) == []
