@@ -7,17 +7,24 @@ Example:
     ...     train_on(batch.dense, batch.ids, batch.labels)
 """
 
-from slipstream.data.batch import Batch, ListBatch
-from slipstream.data.build import Lists, from_arrays
-from slipstream.data.dataset import Dataset, Part
-from slipstream.data.loader import Loader
-from slipstream.data.schema import Column, Schema, Table
-from slipstream.data.synthetic.synth import Recipe, synthesize
-from slipstream.data.tables import from_table
-from slipstream.data.verify import verify
-from slipstream.errors import ConfigError, DataError, SlipstreamError
-from slipstream.ordering import InputOrder
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from slipstream.version import __version__
+
+if TYPE_CHECKING:
+    from slipstream.data.batch import Batch, ListBatch
+    from slipstream.data.build import Lists, from_arrays
+    from slipstream.data.dataset import Dataset, Part
+    from slipstream.data.loader import Loader
+    from slipstream.data.schema import Column, Schema, Table
+    from slipstream.data.synthetic.synth import Recipe, synthesize
+    from slipstream.data.tables import from_table
+    from slipstream.data.verify import verify
+    from slipstream.errors import ConfigError, DataError, SlipstreamError
+    from slipstream.ordering.order import InputOrder
 
 __all__ = [
     "Batch",
@@ -40,3 +47,30 @@ __all__ = [
     "synthesize",
     "verify",
 ]
+
+# Importing torch takes seconds, which `slipstream --help` should not: names are loaded when used.
+_WHERE = {
+    "data.batch": ("Batch", "ListBatch"),
+    "data.build": ("Lists", "from_arrays"),
+    "data.dataset": ("Dataset", "Part"),
+    "data.loader": ("Loader",),
+    "data.schema": ("Column", "Schema", "Table"),
+    "data.synthetic.synth": ("Recipe", "synthesize"),
+    "data.tables": ("from_table",),
+    "data.verify": ("verify",),
+    "errors": ("ConfigError", "DataError", "SlipstreamError"),
+    "ordering.order": ("InputOrder",),
+}
+
+
+def __getattr__(name: str) -> object:
+    for module, names in _WHERE.items():
+        if name in names:
+            value = getattr(import_module(f"slipstream.{module}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'slipstream' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

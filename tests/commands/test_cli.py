@@ -100,7 +100,7 @@ def test_a_second_run_in_the_same_folder_needs_force(clicks):
 
 def test_ctrl_c_stops_at_once_and_leaves_nothing(tmp_path):
     process = subprocess.Popen(
-        [*SLIPSTREAM, "synth", "--rows", "50000000", "--out", str(tmp_path / "big")],
+        [*SLIPSTREAM, "synth", "--rows", "3000000", "--out", str(tmp_path / "big")],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -117,7 +117,7 @@ def test_ctrl_c_stops_at_once_and_leaves_nothing(tmp_path):
 def test_a_killed_run_is_in_nobodys_way(tmp_path):
     out = tmp_path / "big"
     process = subprocess.Popen(
-        [*SLIPSTREAM, "synth", "--rows", "50000000", "--out", str(out)],
+        [*SLIPSTREAM, "synth", "--rows", "3000000", "--out", str(out)],
         stderr=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
     )

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from slipstream.commands.terminal import err, human, out, progress, says_what_is_wrong, table
-from slipstream.data.dataset import Dataset, Part
 from slipstream.data.dictionary import Dictionary, decode
 from slipstream.data.inputs import Array
 from slipstream.data.layout import PARTS
-from slipstream.data.loader import Loader
-from slipstream.data.manifest import read_manifest
-from slipstream.data.verify import verify
 from slipstream.errors import ConfigError
 from slipstream.ordering import InputOrder
 from slipstream.skew import pooled, top_share
+
+if TYPE_CHECKING:  # torch takes seconds to import: commands do so when they run
+    from slipstream.data.dataset import Dataset, Part
 
 app = typer.Typer(
     help="Look at a packed data set, check it, read it.",
@@ -37,6 +37,8 @@ def show(
 
     Example: slipstream data show clicks
     """
+    from slipstream.data.dataset import Dataset
+
     dataset = Dataset.open(folder)
     out.print(_headline(dataset), soft_wrap=True)
     _show_parts(dataset)
@@ -54,6 +56,9 @@ def verify_command(folder: Path = _FOLDER) -> None:
 
     Example: slipstream data verify clicks
     """
+    from slipstream.data.manifest import read_manifest
+    from slipstream.data.verify import verify
+
     files = read_manifest(folder).files
     total = sum(info.bytes for info in files.values())
     with progress("checking", total, "B") as done:
@@ -79,6 +84,9 @@ def read(
 
     Example: slipstream data read clicks --batch-size 16384 --shuffle 1
     """
+    from slipstream.data.dataset import Dataset
+    from slipstream.data.loader import Loader
+
     dataset = Dataset.open(folder)
     if part not in PARTS:
         raise ConfigError(f"There is no part {part!r}. Choose from {', '.join(PARTS)}.")

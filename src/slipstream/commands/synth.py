@@ -8,9 +8,7 @@ from pathlib import Path
 import typer
 
 from slipstream.commands.terminal import human, out, progress, says_what_is_wrong
-from slipstream.data.synthetic.raw import write_raw
 from slipstream.data.synthetic.shapes import SHAPES
-from slipstream.data.synthetic.synth import Recipe, synthesize
 
 
 @says_what_is_wrong
@@ -46,6 +44,9 @@ def synth(
 
     Example: slipstream synth --shape criteo-kaggle --rows 1000000 --out clicks
     """
+    from slipstream.data.synthetic.raw import write_raw
+    from slipstream.data.synthetic.synth import Recipe, synthesize
+
     if shape is None:
         shape = next((name for name, one in SHAPES.items() if one.raw == raw and raw), "small")
     recipe = Recipe(shape, rows, seed, positives, exponent, drift, min_count)

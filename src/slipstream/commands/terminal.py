@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,16 @@ from slipstream.errors import SlipstreamError
 
 P = ParamSpec("P")
 R = TypeVar("R")
-out = Console(highlight=False, markup=False)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """End quietly: whoever reads our output has enough."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0)
+
+
+out = _Console(highlight=False, markup=False)
 err = Console(stderr=True, highlight=False, markup=False)
 
 
@@ -35,9 +45,6 @@ def says_what_is_wrong(command: Callable[P, R]) -> Callable[P, R]:
         except SlipstreamError as error:
             _say(str(error))
             raise typer.Exit(2) from None
-        except BrokenPipeError:  # the reader of our output has enough
-            sys.stderr.close()
-            raise typer.Exit(0) from None
         except OSError as error:
             _say(_about_files(error))
             raise typer.Exit(2) from None

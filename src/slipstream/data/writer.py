@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -120,7 +121,7 @@ class DatasetWriter:
     def abandon(self) -> None:
         """Remove what was written so far."""
         for part in self._parts.values():
-            part.close()
+            part.abandon()
         shutil.rmtree(self.work, ignore_errors=True)
 
     def __enter__(self) -> DatasetWriter:
@@ -184,6 +185,11 @@ class _PartWriter:
             self.writer._files[path] = file.info
         self.open.clear()
 
+    def abandon(self) -> None:
+        for file in self.open.values():
+            file.abandon()
+        self.open.clear()
+
     def _path(self, field: str) -> str:
         return shard_file(self.name, len(self.shards) - 1, field)
 
@@ -239,6 +245,10 @@ class _HashedFile:
                 _to_disk(self._file)
             finally:
                 self._file.close()
+
+    def abandon(self) -> None:
+        with contextlib.suppress(OSError):  # what is left to write may not fit the disk
+            self._file.close()
 
     @property
     def info(self) -> FileInfo:
