@@ -58,4 +58,5 @@ def synth(
         with progress("making", 2 * rows, "rows") as done:
             synthesize(recipe, to, force=force, device=device, progress=done)
     seconds = time.perf_counter() - begun
-    out.print(f"{to}: {rows:,} rows of {shape} in {seconds:.1f} s ({human(rows / seconds)} rows/s)")
+    rate = human(rows / seconds)
+    out.print(f"{to}: {rows:,} rows of {shape} in {seconds:.1f} s ({rate} rows/s)", soft_wrap=True)

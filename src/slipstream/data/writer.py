@@ -60,7 +60,7 @@ class DatasetWriter:
         self.source = source
         self.rows_per_shard = rows_per_shard
         self.force = force
-        _check_free(self.out, force)
+        check_free(self.out, force)
         self.work = _claim(self.out.with_name(self.out.name + ".partial"))
         self._files: dict[str, FileInfo] = {}
         self._parts = {name: _PartWriter(self, name) for name in PARTS}
@@ -142,7 +142,7 @@ class DatasetWriter:
 
     def _give_name(self) -> None:
         if self.out.exists():
-            _check_free(self.out, self.force)
+            check_free(self.out, self.force)
             old = self.out.with_name(self.out.name + ".replaced")
             shutil.rmtree(old, ignore_errors=True)
             self.out.rename(old)
@@ -266,7 +266,7 @@ def _to_disk(file: Any) -> None:
     os.fsync(file.fileno())
 
 
-def _check_free(out: Path, force: bool) -> None:
+def check_free(out: Path, force: bool) -> None:
     """Raise an error where writing to `out` would overwrite something it should not."""
     if not out.exists():
         return

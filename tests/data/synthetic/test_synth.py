@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from slipstream import ConfigError, Dataset, Recipe, synthesize, verify
-from slipstream.data.synthetic import synth as module
+from slipstream import ConfigError, DataError, Dataset, Recipe, synthesize, verify
+from slipstream.data.synthetic import world
 from slipstream.data.synthetic.shapes import SHAPES
 
 
@@ -44,7 +44,7 @@ def test_same_seed_same_bytes_whatever_the_threads_and_chunks(tmp_path, monkeypa
         torch.set_num_threads(1)
         one = _digest(_make(tmp_path, "one", **recipe).folder)
         torch.set_num_threads(2)
-        monkeypatch.setattr(module, "CHUNK", 50_021)
+        monkeypatch.setattr(world, "ROWS_PER_THREAD", 25_011)
         two = _digest(_make(tmp_path, "two", **recipe).folder)
     finally:
         torch.set_num_threads(threads)
@@ -192,6 +192,14 @@ def test_a_higher_exponent_is_more_skewed(tmp_path):
 def test_wrong_recipes_are_errors_that_say_what_to_write(wrong, words):
     with pytest.raises(ConfigError, match=words):
         Recipe(**wrong)
+
+
+def test_a_folder_that_is_taken_is_noticed_before_any_work(tmp_path):
+    synthesize(Recipe(rows=1000), tmp_path / "set")
+    done = []
+    with pytest.raises(DataError, match="already holds a data set"):
+        synthesize(Recipe(rows=1000), tmp_path / "set", progress=done.append)
+    assert done == []
 
 
 def test_a_failure_half_way_leaves_nothing(tmp_path):

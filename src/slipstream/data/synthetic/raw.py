@@ -16,13 +16,12 @@ from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from slipstream.data.inputs import Array
 from slipstream.data.synthetic.bits import key, low32, words
 from slipstream.data.synthetic.shapes import SHAPES
-from slipstream.data.synthetic.synth import CHUNK, Progress, Recipe, raw_values
+from slipstream.data.synthetic.synth import Progress, Recipe, raw_values
 from slipstream.data.synthetic.world import DENSE_VALUES, MISSING_VALUE, RawInputs, World
 from slipstream.errors import ConfigError, DataError
 
@@ -70,8 +69,7 @@ def write_raw(
         world = recipe.world(device)
         teacher = None if log.label is None else recipe.teacher(world)
         file.write(log.header(world).encode())
-        for first in range(0, recipe.rows, CHUNK):
-            rows = torch.arange(first, min(first + CHUNK, recipe.rows), device=world.device)
+        for rows in world.chunks(0, recipe.rows):
             raw = world.draw(rows)
             fields = log.fields(world, raw)
             if teacher and log.label is not None:

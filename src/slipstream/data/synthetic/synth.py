@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +21,9 @@ from slipstream.data.synthetic.drift import Drift
 from slipstream.data.synthetic.shapes import TableShape, shape_named
 from slipstream.data.synthetic.teacher import Tally, Teacher, dense_values
 from slipstream.data.synthetic.world import MISSING_VALUE, RawInputs, RawList, World
-from slipstream.data.writer import DatasetWriter
+from slipstream.data.writer import DatasetWriter, check_free
 from slipstream.errors import ConfigError
 
-CHUNK = 1 << 16
 VALIDATION, EVALUATION = 0.05, 0.10
 Progress = Callable[[int], None]
 
@@ -101,32 +101,20 @@ def synthesize(
     Example:
         >>> synthesize(Recipe(rows=10_000), "clicks")  # doctest: +SKIP
     """
+    check_free(Path(out), force)  # now, not after minutes of work
     world = recipe.world(device)
     parts = recipe.parts()
-    source = {
-        "kind": "synthetic",
-        **{name: getattr(recipe, name) for name in recipe.__dataclass_fields__},
-        "files": [],
-    }
-    writer = None
-    try:
-        counts = _count(world, parts["train"][1], progress)
-        progress(recipe.rows - parts["train"][1])
-        tables = {t.name: _RankedTable(t, counts.pop(t.name), recipe) for t in world.shape.tables}
-        schema = _schema(world, tables)
-        writer = DatasetWriter(out, schema, source=source, force=force)
-        teacher = recipe.teacher(world)
-        ids = {name: torch.from_numpy(t.ids).to(world.device) for name, t in tables.items()}
-        values = torch.from_numpy(dense_values()).to(world.device)
-        oracle = {}
+    counts = _count(world, parts["train"][1], progress)
+    progress(recipe.rows - parts["train"][1])
+    tables = {t.name: _RankedTable(t, counts.pop(t.name), recipe) for t in world.shape.tables}
+    schema = _schema(world, tables)
+    source = {"kind": "synthetic", **asdict(recipe), "files": []}
+    packer = _Packer(schema, world, recipe.teacher(world), tables)
+    oracle = {}
+    with DatasetWriter(out, schema, source=source, force=force) as writer:
         for part, (start, stop) in parts.items():
             tally = Tally.empty()
-            for rows in _chunks(start, stop, world):
-                raw = world.draw(rows)
-                labels, bins = teacher.teach(raw)
-                tally.add(bins, labels)
-                writer.append(part, _inputs(schema, raw, labels, ids, values))
-                progress(len(rows))
+            _append_beside(writer, part, packer.inputs(start, stop, tally), progress)
             scores = tally.scores()
             if scores:
                 oracle[part] = scores
@@ -135,9 +123,21 @@ def synthesize(
             {name: table.dictionary for name, table in tables.items()},
             oracle=oracle,
         )
-    finally:
-        if writer:
-            writer.abandon()
+
+
+def _append_beside(
+    writer: DatasetWriter, part: str, chunks: Iterator[Inputs], progress: Progress
+) -> None:
+    """Write one chunk while the next is made."""
+    with ThreadPoolExecutor(1) as beside:
+        written: Future[None] | None = None
+        for inputs in chunks:
+            if written:
+                written.result()
+            written = beside.submit(writer.append, part, inputs)
+            progress(len(inputs))
+        if written:
+            written.result()
 
 
 class _RankedTable:
@@ -178,7 +178,7 @@ def _count(world: World, stop: int, progress: Progress) -> dict[str, Array]:
         t.name: torch.zeros(t.rows, dtype=torch.int64, device=world.device)
         for t in world.shape.tables
     }
-    for rows in _chunks(0, stop, world):
+    for rows in world.chunks(0, stop):
         raw = world.draw(rows, ids_only=True)
         for column in world.shape.columns:
             drawn = raw.columns[column.name]
@@ -186,11 +186,6 @@ def _count(world: World, stop: int, progress: Progress) -> dict[str, Array]:
             counts[column.table].scatter_add_(0, values, torch.ones_like(values))
         progress(len(rows))
     return {name: tensor.cpu().numpy() for name, tensor in counts.items()}
-
-
-def _chunks(start: int, stop: int, world: World) -> Iterator[Tensor]:
-    for first in range(start, stop, CHUNK):
-        yield torch.arange(first, min(first + CHUNK, stop), device=world.device)
 
 
 def _schema(world: World, tables: dict[str, _RankedTable]) -> Schema:
@@ -203,27 +198,46 @@ def _schema(world: World, tables: dict[str, _RankedTable]) -> Schema:
     )
 
 
-def _inputs(
-    schema: Schema, raw: RawInputs, labels: Tensor, ids: dict[str, Tensor], values: Tensor
-) -> Inputs:
-    n = len(labels)
-    block = torch.empty((n, len(schema.singles)), dtype=torch.int32, device=labels.device)
-    for place, column in enumerate(schema.singles):
-        drawn = raw.columns[column.name]
-        assert isinstance(drawn, Tensor), "a single column has one value an input"
-        block[:, place] = ids[column.table].index_select(0, drawn)
-    lists = {}
-    for column in schema.lists:
-        drawn = raw.columns[column.name]
-        assert isinstance(drawn, RawList), "a list column has lists"
-        chosen = ids[column.table].index_select(0, drawn.values[drawn.mask])
-        offsets = np.concatenate([[0], np.cumsum(drawn.lengths.cpu().numpy())])
-        lists[column.name] = Ragged(chosen.cpu().numpy(), offsets)
-    dense = values.index_select(0, (raw.dense + 1).reshape(-1)).reshape(n, -1)
-    return Inputs(
-        labels=labels.cpu().numpy(),
-        ids=block.cpu().numpy(),
-        dense=dense.reshape(n, len(schema.dense)).cpu().numpy(),
-        lists=lists,
-        times=None if raw.times is None else raw.times.cpu().numpy(),
-    )
+class _Packer:
+    """Turns inputs as they were drawn into inputs as they are packed."""
+
+    def __init__(
+        self, schema: Schema, world: World, teacher: Teacher, tables: dict[str, _RankedTable]
+    ) -> None:
+        self.schema, self.world, self.teacher = schema, world, teacher
+        device = world.device
+        self.ids = {name: torch.from_numpy(t.ids).to(device) for name, t in tables.items()}
+        self.values = torch.from_numpy(dense_values()).to(device)
+
+    def inputs(self, start: int, stop: int, tally: Tally) -> Iterator[Inputs]:
+        """Inputs start to stop, chunk by chunk; their labels are counted."""
+        for rows in self.world.chunks(start, stop):
+            raw = self.world.draw(rows)
+            labels, bins = self.teacher.teach(raw)
+            tally.add(bins, labels)
+            yield Inputs(
+                labels=labels.cpu().numpy(),
+                ids=self._block(raw).cpu().numpy(),
+                dense=self.values[raw.dense + 1].cpu().numpy(),
+                lists=self._lists(raw),
+                times=None if raw.times is None else raw.times.cpu().numpy(),
+            )
+
+    def _block(self, raw: RawInputs) -> Tensor:
+        shape = (len(raw.rows), len(self.schema.singles))
+        block = torch.empty(shape, dtype=torch.int32, device=raw.rows.device)
+        for place, column in enumerate(self.schema.singles):
+            drawn = raw.columns[column.name]
+            assert isinstance(drawn, Tensor), "a single column has one value an input"
+            block[:, place] = self.ids[column.table].index_select(0, drawn)
+        return block
+
+    def _lists(self, raw: RawInputs) -> dict[str, Ragged]:
+        lists = {}
+        for column in self.schema.lists:
+            drawn = raw.columns[column.name]
+            assert isinstance(drawn, RawList), "a list column has lists"
+            chosen = self.ids[column.table].index_select(0, drawn.values[drawn.mask])
+            offsets = np.concatenate([[0], np.cumsum(drawn.lengths.cpu().numpy())])
+            lists[column.name] = Ragged(chosen.cpu().numpy(), offsets)
+        return lists

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +16,8 @@ from slipstream.data.synthetic.shapes import ColumnShape, Shape, TableShape
 DENSE_VALUES = 1 << 16
 MISSING_VALUE = 1  # the value that stands for a missing one, in tables that have it
 FIRST_TIME = 1_500_000_000
+ROWS_PER_THREAD = 1 << 15
+_ROWS_ON_A_GPU = 1 << 20
 _FAVOURITES = 8
 
 
@@ -63,6 +66,14 @@ class World:
             for number in range(shape.dense)
         ]
         self._tables = {table.name: table for table in shape.tables}
+
+    def chunks(self, start: int, stop: int) -> Iterator[Tensor]:
+        """The numbers of inputs start to stop, as many at a time as keep the device busy."""
+        at_once = _ROWS_ON_A_GPU
+        if self.device.type == "cpu":
+            at_once = ROWS_PER_THREAD * max(2, torch.get_num_threads())
+        for first in range(start, stop, at_once):
+            yield torch.arange(first, min(first + at_once, stop), device=self.device)
 
     def draw(self, rows: Tensor, *, ids_only: bool = False) -> RawInputs:
         """The inputs of these numbers.
