@@ -39,6 +39,9 @@ class Published:
     accesses: float
     sign: str
 
+    def __str__(self) -> str:
+        return f"{self.sign} {self.accesses * 100:.0f} %"
+
 
 PUBLISHED = (
     Published("published: FAE, Criteo Kaggle", 0.068, 0.76, "≥"),
@@ -56,7 +59,7 @@ class Curve:
     @property
     def cells(self) -> list[str]:
         """What a table says of it."""
-        shares = [f"{top_share(self.counts, share):.1%}" for share in SHARES]
+        shares = [f"{top_share(self.counts, share) * 100:.1f} %" for share in SHARES]
         return [self.recipe.shape, f"{self.recipe.rows:,}", f"{len(self.counts):,}", *shares]
 
 
@@ -81,8 +84,7 @@ def table(curves: list[Curve]) -> str:
     tops = [f"top {share * 100:g} %" for share in SHARES]
     rows = [curve.cells for curve in curves]
     for point in PUBLISHED:
-        given = f"{point.sign} {point.accesses:.0%}"
-        rows.append([point.name, "", "", *(given if s == point.rows else "" for s in SHARES)])
+        rows.append([point.name, "", "", *(str(point) if s == point.rows else "" for s in SHARES)])
     return markdown(["shape", "inputs drawn", "ids in tables", *tops], rows)
 
 
@@ -90,7 +92,7 @@ def plot(shapes: list[Curve], whole: Curve, to: Path) -> None:
     """Draw the access curves, the same bytes each time."""
     style = {"svg.hashsalt": "slipstream", "svg.fonttype": "none", "font.size": 11}
     with plt.rc_context(style):
-        figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+        figure, axes = plt.subplots(figsize=(8, 5.6), layout="constrained")
         for curve, colour in zip(shapes, COLOURS, strict=True):
             name = curve.recipe.shape
             axes.plot(*access_curve(curve.counts), color=colour, linewidth=2, label=name)
@@ -107,24 +109,17 @@ def plot(shapes: list[Curve], whole: Curve, to: Path) -> None:
         axes.set(xlabel="share of rows, most accessed first", ylabel="share of training accesses")
         axes.grid(color="#DDDDDD", linewidth=0.8)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(loc="lower right")
-        figure.savefig(to, format="svg", metadata={"Date": None})
+        figure.legend(loc="outside lower center", ncols=2, frameon=False)
+        figure.savefig(to, format="svg", metadata={"Date": None, "Creator": None})
         plt.close(figure)
 
 
 def _mark_published(axes: Axes) -> None:
     """The published figures, each "at least": the curve should pass above it."""
     for point, marker in zip(PUBLISHED, ("^", "D"), strict=True):
-        text = f"{point.name}: {point.rows * 100:g} % take {point.sign} {point.accesses:.0%}"
-        axes.plot(
-            [point.rows],
-            [point.accesses],
-            marker,
-            color="black",
-            markersize=9,
-            label=text,
-            zorder=5,
-        )
+        text = f"{point.name}, {point.rows * 100:g} %: {point}"
+        at = [point.rows], [point.accesses]
+        axes.plot(*at, marker, color="black", markersize=9, label=text, zorder=5)
 
 
 def main() -> None:

@@ -216,6 +216,13 @@ def test_an_empty_part_has_no_batches():
     assert list(Loader(dataset.evaluation, 4)) == []
 
 
+def test_a_rank_that_gets_nothing_in_the_last_step_has_an_empty_batch(part):
+    order = InputOrder(len(part), limit=1)
+    (batch,) = Loader(part, 4, order=order, rank=0, world_size=2)
+    assert_batch_holds(batch, part, [])
+    assert batch.next_position == 1
+
+
 def test_a_batch_moves_to_another_device_whole(part):
     batch = next(Loader(part, 10)).to("meta")
     assert batch.ids.device.type == batch.lists["many"].values.device.type == "meta"

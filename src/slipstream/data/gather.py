@@ -9,6 +9,7 @@ import numpy as np
 
 from slipstream.data.dataset import Part
 from slipstream.data.inputs import Array, Ragged
+from slipstream.data.layout import list_fields
 from slipstream.ordering.order import RUN
 
 PAGE = 4096
@@ -101,6 +102,9 @@ class Gather:
 
     def lists(self, name: str) -> Ragged:
         """The inputs' lists of a column."""
+        if not self.stretches:
+            none = np.empty(0, dtype=list_fields(self.part.schema)[name])
+            return Ragged(none, np.zeros(1, dtype=np.int64))
         taken = []
         for stretch in self.stretches:
             laid = _join_lists(

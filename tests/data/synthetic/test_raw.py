@@ -153,7 +153,7 @@ def test_bytes_do_not_depend_on_the_chunk_size(
     format: str, ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = write_raw(RECIPES[format], format, tmp_path / f"whole.{ending}")
-    monkeypatch.setattr(world, "ROWS_PER_THREAD", 777)
+    monkeypatch.setattr(world, "ELEMENTS_AT_ONCE", 777)
     monkeypatch.setattr(raw, "_BLOCK", 100)
     pieces = write_raw(RECIPES[format], format, tmp_path / f"pieces.{ending}")
     assert whole.read_bytes() == pieces.read_bytes()
@@ -236,10 +236,8 @@ def test_parent_folders_are_made(tmp_path: Path) -> None:
     assert out.is_file()
 
 
-@pytest.mark.usefixtures("threads")
 def test_progress_is_told_every_row_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world, "ROWS_PER_THREAD", 512)
-    torch.set_num_threads(2)
+    monkeypatch.setattr(world, "ELEMENTS_AT_ONCE", 1_024 * 20)
     done: list[int] = []
     write_raw(RECIPES["taobao"], "taobao", tmp_path / "log", progress=done.append)
     assert done == [1_024, 1_024, 952]

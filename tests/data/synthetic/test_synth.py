@@ -44,7 +44,7 @@ def test_same_seed_same_bytes_whatever_the_threads_and_chunks(tmp_path, monkeypa
         torch.set_num_threads(1)
         one = _digest(_make(tmp_path, "one", **recipe).folder)
         torch.set_num_threads(2)
-        monkeypatch.setattr(world, "ROWS_PER_THREAD", 25_011)
+        monkeypatch.setattr(world, "ELEMENTS_AT_ONCE", 25_011)
         two = _digest(_make(tmp_path, "two", **recipe).folder)
     finally:
         torch.set_num_threads(threads)

@@ -69,13 +69,17 @@ def write_raw(
         world = recipe.world(device)
         teacher = None if log.label is None else recipe.teacher(world)
         file.write(log.header(world).encode())
-        for rows in world.chunks(0, recipe.rows):
+
+        def text(rows: Tensor) -> tuple[int, list[bytes]]:
             raw = world.draw(rows)
             fields = log.fields(world, raw)
             if teacher and log.label is not None:
                 fields.insert(log.label, _digits(_array(teacher.teach(raw)[0].long()), 1))
-            file.writelines(_lines(fields, log.separator))
-            progress(len(rows))
+            return len(rows), list(_lines(fields, log.separator))
+
+        for rows, blocks in world.map(text, 0, recipe.rows):
+            file.writelines(blocks)
+            progress(rows)
     return Path(out)
 
 
@@ -97,7 +101,7 @@ class _Format:
 
 
 def _criteo(world: World, raw: RawInputs) -> list[Array]:
-    counts = [_array(raw.dense[:, number]) for number in range(world.shape.dense)]
+    counts = [_array(column) for column in raw.dense]
     width = len(str(DENSE_VALUES - 1))
     dense = [_digits(np.maximum(c, 0), width) * (c >= 0)[:, None] for c in counts]
     return [*dense, *_columns(world, raw)]

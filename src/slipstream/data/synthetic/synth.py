@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -114,7 +114,10 @@ def synthesize(
     with DatasetWriter(out, schema, source=source, force=force) as writer:
         for part, (start, stop) in parts.items():
             tally = Tally.empty()
-            _append_beside(writer, part, packer.inputs(start, stop, tally), progress)
+            for inputs, labels, bins in world.map(packer.pack, start, stop):
+                tally.add(bins, labels)
+                writer.append(part, inputs)
+                progress(len(inputs))
             scores = tally.scores()
             if scores:
                 oracle[part] = scores
@@ -123,21 +126,6 @@ def synthesize(
             {name: table.dictionary for name, table in tables.items()},
             oracle=oracle,
         )
-
-
-def _append_beside(
-    writer: DatasetWriter, part: str, chunks: Iterator[Inputs], progress: Progress
-) -> None:
-    """Write one chunk while the next is made."""
-    with ThreadPoolExecutor(1) as beside:
-        written: Future[None] | None = None
-        for inputs in chunks:
-            if written:
-                written.result()
-            written = beside.submit(writer.append, part, inputs)
-            progress(len(inputs))
-        if written:
-            written.result()
 
 
 class _RankedTable:
@@ -178,13 +166,12 @@ def _count(world: World, stop: int, progress: Progress) -> dict[str, Array]:
         t.name: torch.zeros(t.rows, dtype=torch.int64, device=world.device)
         for t in world.shape.tables
     }
-    for rows in world.chunks(0, stop):
-        raw = world.draw(rows, ids_only=True)
+    for raw in world.map(partial(world.draw, ids_only=True), 0, stop):
         for column in world.shape.columns:
             drawn = raw.columns[column.name]
             values = drawn.values[drawn.mask] if isinstance(drawn, RawList) else drawn
             counts[column.table].scatter_add_(0, values, torch.ones_like(values))
-        progress(len(rows))
+        progress(len(raw.rows))
     return {name: tensor.cpu().numpy() for name, tensor in counts.items()}
 
 
@@ -209,19 +196,18 @@ class _Packer:
         self.ids = {name: torch.from_numpy(t.ids).to(device) for name, t in tables.items()}
         self.values = torch.from_numpy(dense_values()).to(device)
 
-    def inputs(self, start: int, stop: int, tally: Tally) -> Iterator[Inputs]:
-        """Inputs start to stop, chunk by chunk; their labels are counted."""
-        for rows in self.world.chunks(start, stop):
-            raw = self.world.draw(rows)
-            labels, bins = self.teacher.teach(raw)
-            tally.add(bins, labels)
-            yield Inputs(
-                labels=labels.cpu().numpy(),
-                ids=self._block(raw).cpu().numpy(),
-                dense=self.values[raw.dense + 1].cpu().numpy(),
-                lists=self._lists(raw),
-                times=None if raw.times is None else raw.times.cpu().numpy(),
-            )
+    def pack(self, rows: Tensor) -> tuple[Inputs, Tensor, Tensor]:
+        """The inputs of these numbers, their labels, and the bins of their probabilities."""
+        raw = self.world.draw(rows)
+        labels, bins = self.teacher.teach(raw)
+        inputs = Inputs(
+            labels=labels.cpu().numpy(),
+            ids=self._block(raw).cpu().numpy(),
+            dense=self._dense(raw).cpu().numpy(),
+            lists=self._lists(raw),
+            times=None if raw.times is None else raw.times.cpu().numpy(),
+        )
+        return inputs, labels, bins
 
     def _block(self, raw: RawInputs) -> Tensor:
         shape = (len(raw.rows), len(self.schema.singles))
@@ -230,6 +216,12 @@ class _Packer:
             drawn = raw.columns[column.name]
             assert isinstance(drawn, Tensor), "a single column has one value an input"
             block[:, place] = self.ids[column.table].index_select(0, drawn)
+        return block
+
+    def _dense(self, raw: RawInputs) -> Tensor:
+        block = torch.empty((len(raw.rows), len(raw.dense)), device=raw.rows.device)
+        for place, counts in enumerate(raw.dense):
+            block[:, place] = self.values.index_select(0, counts + 1)
         return block
 
     def _lists(self, raw: RawInputs) -> dict[str, Ragged]:

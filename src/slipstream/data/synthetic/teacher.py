@@ -72,9 +72,7 @@ class Teacher:
         self.world = world
         self._thresholds = torch.from_numpy(_thresholds()).to(world.device)
         self._dense = _dense_effects(world)
-        rows = min(world.rows, _SAMPLE)
-        sample = torch.arange(rows, device=world.device) * world.rows // rows
-        parts = self._parts(world.draw(sample))
+        parts = self._sample(min(world.rows, _SAMPLE))
         self._scales = {name: _scale(part, _SIZES[name]) for name, part in parts.items()}
         self._bias = self._find_bias(self._scaled(parts), positives)
 
@@ -84,6 +82,12 @@ class Teacher:
         chance = self._thresholds.index_select(0, bins)
         drawn = low32(words(key(self.world.seed, "label"), inputs.rows))
         return (drawn < chance).float(), bins
+
+    def _sample(self, n: int) -> dict[str, Tensor]:
+        """The parts of the log-odds of n inputs from all over the log."""
+        rows = self.world.rows
+        chunks = list(self.world.map(lambda i: self._parts(self.world.draw(i * rows // n)), 0, n))
+        return {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}
 
     def _parts(self, inputs: RawInputs) -> dict[str, Tensor]:
         total = torch.zeros_like(inputs.rows)
@@ -100,7 +104,7 @@ class Teacher:
                 hidden = [((word >> 16 * k) & 0xFF) - 128 for k in range(_HIDDEN)]
                 vectors.append([_mean(component, raw) for component in hidden])
         parts = {"rows": total, "pairs": _pairs(vectors)}
-        if inputs.dense.shape[1]:
+        if inputs.dense:
             parts["dense"] = self._dense_part(inputs)
         return parts
 
@@ -116,8 +120,8 @@ class Teacher:
     def _dense_part(self, inputs: RawInputs) -> Tensor:
         change = self.world.drift.teacher
         total = torch.zeros_like(inputs.rows)
-        for number in range(inputs.dense.shape[1]):
-            values = inputs.dense[:, number] + 1
+        for number, counts in enumerate(inputs.dense):
+            values = counts + 1
             switch = torch.full_like(inputs.rows, key(self.world.seed, "dense switch", number))
             version = change.version(inputs.moment, switch)
             total += self._dense[number].index_select(0, values + version * (DENSE_VALUES + 1))
@@ -192,8 +196,11 @@ def _pairs(vectors: list[list[Tensor]]) -> Tensor:
     """The sum over pairs of columns of the product of their hidden vectors."""
     total = torch.zeros_like(vectors[0][0])
     for components in zip(*vectors, strict=True):
-        together = torch.stack(components)
-        total += together.sum(dim=0) ** 2 - (together**2).sum(dim=0)
+        together = torch.zeros_like(total)
+        for component in components:
+            together += component
+            total -= component * component
+        total += together * together
     return total
 
 

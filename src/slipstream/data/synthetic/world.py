@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -16,9 +19,11 @@ from slipstream.data.synthetic.shapes import ColumnShape, Shape, TableShape
 DENSE_VALUES = 1 << 16
 MISSING_VALUE = 1  # the value that stands for a missing one, in tables that have it
 FIRST_TIME = 1_500_000_000
-ROWS_PER_THREAD = 1 << 15
+# Fewer elements than torch hands to several threads.
+ELEMENTS_AT_ONCE = (1 << 15) - 1
 _ROWS_ON_A_GPU = 1 << 20
 _FAVOURITES = 8
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -43,14 +48,14 @@ class RawInputs:
         rows: The number of each input in the whole log.
         moment: How much of the log has passed at each input, from 0 to 2^32.
         columns: The value of each single column, or the lists of a list column.
-        dense: Counts from 0 to 2^16, or -1 where missing; `[n, dense values]`.
+        dense: For each dense value, counts from 0 to 2^16, or -1 where missing.
         times: Unix seconds, or None.
     """
 
     rows: Tensor
     moment: Tensor
     columns: dict[str, Tensor | RawList]
-    dense: Tensor
+    dense: list[Tensor]
     times: Tensor | None
 
 
@@ -66,14 +71,33 @@ class World:
             for number in range(shape.dense)
         ]
         self._tables = {table.name: table for table in shape.tables}
+        self._widest = max(column.lengths[1] for column in shape.columns)
 
-    def chunks(self, start: int, stop: int) -> Iterator[Tensor]:
-        """The numbers of inputs start to stop, as many at a time as keep the device busy."""
-        at_once = _ROWS_ON_A_GPU
-        if self.device.type == "cpu":
-            at_once = ROWS_PER_THREAD * max(2, torch.get_num_threads())
-        for first in range(start, stop, at_once):
-            yield torch.arange(first, min(first + at_once, stop), device=self.device)
+    def map(self, work: Callable[[Tensor], R], start: int, stop: int) -> Iterator[R]:
+        """What `work` gives for the numbers of inputs start to stop, chunk after chunk.
+
+        On a CPU every chunk is worked on by one thread: chunks are so small that torch does not
+        share out their operations, whose many short waits for each other cost far more than they
+        gain as soon as the machine has anything else to do.
+        """
+        on_cpu = self.device.type == "cpu"
+        at_once = max(1, ELEMENTS_AT_ONCE // self._widest) if on_cpu else _ROWS_ON_A_GPU
+        chunks = (
+            torch.arange(first, min(first + at_once, stop), device=self.device)
+            for first in range(start, stop, at_once)
+        )
+        threads = torch.get_num_threads()
+        if not on_cpu or threads == 1:
+            yield from map(work, chunks)
+            return
+        with ThreadPoolExecutor(threads, "slipstream-synth") as pool:
+            pending: deque[Future[R]] = deque()
+            for rows in chunks:
+                pending.append(pool.submit(work, rows))
+                if len(pending) > 2 * threads:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
 
     def draw(self, rows: Tensor, *, ids_only: bool = False) -> RawInputs:
         """The inputs of these numbers.
@@ -89,10 +113,7 @@ class World:
         for column in self.shape.columns:
             columns[column.name] = self._column(column, rows, moment, times, columns)
         dense = [] if ids_only else [self._dense(j, rows) for j in range(self.shape.dense)]
-        empty = rows.new_empty((len(rows), 0))
-        return RawInputs(
-            rows, moment, columns, torch.stack(dense, dim=1) if dense else empty, times
-        )
+        return RawInputs(rows, moment, columns, dense, times)
 
     def _column(
         self,
