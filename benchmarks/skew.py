@@ -2,8 +2,8 @@
 
     python benchmarks/skew.py [--rows N] [--out docs]
 
-The tables go to standard output as Markdown. Needs the extra `plots`, about 1.5 GB of memory, and
-room for one data set at a time in the temporary folder (2.6 GB with the default number of rows).
+The tables go to standard output as Markdown. Needs the extra `plots`, 2 GB of memory, and room
+for one data set at a time in the temporary folder: 3 GB with the default number of rows.
 """
 
 from __future__ import annotations
@@ -90,8 +90,7 @@ def table(curves: list[Curve]) -> str:
 
 def plot(shapes: list[Curve], whole: Curve, to: Path) -> None:
     """Draw the access curves, the same bytes each time."""
-    style = {"svg.hashsalt": "slipstream", "svg.fonttype": "none", "font.size": 11}
-    with plt.rc_context(style):
+    with plt.rc_context({"svg.hashsalt": "slipstream", "svg.fonttype": "none", "font.size": 11}):
         figure, axes = plt.subplots(figsize=(8, 5.6), layout="constrained")
         for curve, colour in zip(shapes, COLOURS, strict=True):
             name = curve.recipe.shape

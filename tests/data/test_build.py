@@ -80,6 +80,19 @@ def test_columns_that_share_a_table_share_ids_and_counts():
     assert dataset.train.shards[0].lists["past"].values.tolist() == [0, 0, 1, 0]
 
 
+def test_strings_that_end_in_nul_are_values_of_their_own():
+    words = np.array(["a", "a\0", "a"], dtype=object)
+    dataset = from_arrays(np.zeros(3), {"a": words}, validation=0, evaluation=0, min_count=1)
+    assert dataset.train.shards[0].ids[:, 0].tolist() == [0, 1, 0]
+    assert dataset.dictionary("a").raw(1) == "a\0"
+
+
+def test_an_unknown_table_is_an_error_that_names_the_nearest(tmp_path):
+    dataset = from_arrays(np.zeros(3), {"shop": np.arange(3)})
+    with pytest.raises(DataError, match="Did you mean 'shop'"):
+        dataset.schema.table("shp")
+
+
 @pytest.mark.parametrize("library", ["polars", "arrow"])
 def test_a_table_gives_what_its_arrays_give(library):
     raw = _raw()
@@ -111,7 +124,13 @@ def test_a_column_that_is_not_there_is_named_with_the_nearest_one():
         ({"dense": {"d": np.array([1.0, np.inf])}}, "inf at input 1"),
         ({"columns": {"a": np.array([0.5, 1.5])}}, "'a' is of type float64"),
         ({"columns": {"a": np.array([1, "x"], dtype=object)}}, "beside other types"),
-        ({"columns": {"a": np.array([1, 2, 3])}}, "3"),
+        ({"columns": {"a": np.array([1, 2, 3])}}, "'a' has 3 inputs, but there are 2 labels"),
+        ({"columns": {"a": Lists.of([[1]])}}, "'a' has 1 inputs"),
+        ({"columns": {"a": Lists.of([[1], ["1"]])}}, "beside other types"),
+        ({"columns": {"a": np.array([2**63, 1], dtype=np.uint64)}}, "beyond 64 bits"),
+        ({"columns": {"a": np.array([2**70, 1], dtype=object)}}, "beyond 64 bits"),
+        ({"dense": {"d": np.arange(3)}}, "d has shape"),
+        ({"weights": np.array([1.0, -2.0])}, "weight of input 1 is -2"),
         ({"times": np.array([2, 1])}, "times falls from 2 to 1 at input 1"),
         ({"tables": {"b": "a"}}, "'b'"),
         ({"evaluation": 1.0}, "leave"),

@@ -131,7 +131,20 @@ def test_what_was_read_ahead_is_not_part_of_the_state(part):
     with Loader(part, 100, ahead=8) as loader:
         next(loader)
         loader.peek(5)
-        assert loader.state_dict() == {"position": 100}
+        assert loader.state_dict()["position"] == 100
+
+
+def test_a_state_of_another_order_is_an_error_that_names_the_difference(part):
+    state = Loader(part, 100, order=InputOrder(len(part), seed=1)).state_dict()
+    Loader(part, 50, order=InputOrder(len(part), seed=1, epochs=3)).load_state_dict(state)
+    with pytest.raises(ConfigError, match="seed 1"):
+        Loader(part, 100, order=InputOrder(len(part), seed=2)).load_state_dict(state)
+
+
+@pytest.mark.parametrize("wrong", [{"batch_size": 0}, {"rank": 2}, {"world_size": 0}])
+def test_a_share_that_no_rank_can_take_is_an_error_at_once(part, wrong):
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        Loader(part, **{"batch_size": 10, **wrong})
 
 
 def test_peeking_shows_the_coming_batches_and_consumes_none(part):

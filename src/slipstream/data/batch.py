@@ -148,6 +148,15 @@ class BatchReader:
         return ListBatch(values, offsets)
 
 
+def _references(blocks: list[Array], index: int) -> int:
+    """How often a block is referred to: by the list, and by every array on it."""
+    return sys.getrefcount(blocks[index])
+
+
+# Asked rather than written down: versions of Python count the call itself differently.
+_FREE = _references([np.empty(1, dtype=np.uint8)], 0)
+
+
 class _Memory:
     """Blocks of bytes, each handed out again once no tensor on it is left.
 
@@ -165,11 +174,11 @@ class _Memory:
         if self._pin_memory:
             return torch.empty(self._size, dtype=torch.uint8, pin_memory=True), 0
         with self._lock:
-            for block in self._blocks:
-                # The list, this loop and the call itself: an array on the block would add one.
-                if sys.getrefcount(block) == 3:
-                    break
-            else:
-                block = np.empty(self._size + PAGE, dtype=np.uint8)
-                self._blocks.append(block)
+            blocks = self._blocks
+            free = (i for i in range(len(blocks)) if _references(blocks, i) == _FREE)
+            index = next(free, None)
+            if index is None:
+                index = len(blocks)
+                blocks.append(np.empty(self._size + PAGE, dtype=np.uint8))
+            block = blocks[index]
         return block, page_start(block)

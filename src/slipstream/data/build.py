@@ -36,8 +36,7 @@ class Lists:
     def of(cls, lists: Iterable[Sequence[Any]], kind: Kind = "mean") -> Lists:
         """From any lists of values."""
         lists = [list(one) for one in lists]
-        flat = [value for one in lists for value in one]
-        values = np.array(flat) if flat else np.empty(0, dtype=np.int64)
+        values = np.array([value for one in lists for value in one], dtype=object)
         return cls(values, np.cumsum([0, *(len(one) for one in lists)]), kind)
 
 
@@ -105,14 +104,14 @@ def from_arrays(
     )
     ids = {name: made[table_of[name]].ids[name] for name in raw}
     singles = [ids[c.name].astype(schema.id_dtype) for c in schema.singles]
-    dense_values = [_numbers(name, values) for name, values in (dense or {}).items()]
+    dense_values = [_numbers(name, values, n) for name, values in (dense or {}).items()]
     whole = Inputs(
         labels=labels,
         ids=np.stack(singles, axis=1) if singles else np.empty((n, 0), dtype=schema.id_dtype),
         dense=np.stack(dense_values, axis=1) if dense_values else np.empty((n, 0), np.float32),
         lists={c.name: Ragged(ids[c.name], raw[c.name].offsets) for c in schema.lists},
-        weights=None if weights is None else _numbers("weights", weights),
-        times=None if times is None else _times(times),
+        weights=None if weights is None else _weights(weights, n),
+        times=None if times is None else _times(times, n),
     )
     whole.check(schema)
     starts = (0, *ends[:-1])
@@ -162,6 +161,8 @@ def in_memory(
 
 @dataclass(frozen=True)
 class _RawColumn:
+    """Raw values one after the other: int64, or objects that are strings; which are missing."""
+
     values: Array
     missing: Array
     offsets: Array
@@ -169,7 +170,7 @@ class _RawColumn:
 
     @property
     def text(self) -> bool:
-        return self.values.dtype.kind != "i"
+        return self.values.dtype.kind == "O"
 
 
 def _raw_column(name: str, given: Array | Lists, n: int) -> _RawColumn:
@@ -181,29 +182,51 @@ def _raw_column(name: str, given: Array | Lists, n: int) -> _RawColumn:
     values = np.asarray(values)
     if values.ndim != 1:
         raise DataError(f"Column {name!r} has shape {values.shape}; give one value an input.")
+    if len(offsets) != n + 1 or (kind == "single" and len(values) != n):
+        found = len(values) if kind == "single" else len(offsets) - 1
+        raise DataError(f"Column {name!r} has {found} inputs, but there are {n} labels.")
+    if kind != "single" and (
+        offsets[0] != 0 or offsets[-1] != len(values) or np.any(np.diff(offsets) < 0)
+    ):
+        raise DataError(
+            f"The offsets of column {name!r} must rise from 0 to the number of values, "
+            f"{len(values)}."
+        )
     missing = np.zeros(len(values), dtype=np.bool_)
     if values.dtype.kind == "O":
         missing = np.array([value is None for value in values], dtype=np.bool_)
-        present = [value for value in values if value is not None]
-        number = all(isinstance(value, (int, np.integer)) for value in present)
-        if not number and not all(isinstance(value, str) for value in present):
-            bad = next(v for v in present if not isinstance(v, str))
-            raise DataError(
-                f"Column {name!r} holds {bad!r} beside other types; use whole numbers or strings."
-            )
-        filler: Any = 0 if number else ""
-        kept = [filler if gone else value for value, gone in zip(values, missing, strict=True)]
-        values = np.array(kept, dtype=np.int64 if number else np.str_)
-    if values.dtype.kind in "biu":
-        values = values.astype(np.int64)
-    elif values.dtype.kind == "S":
-        values = np.char.decode(values, "utf-8")
-    elif values.dtype.kind != "U":
+    return _RawColumn(_typed(name, values, missing), missing, offsets, kind)
+
+
+def _typed(name: str, values: Array, missing: Array) -> Array:
+    """The values as int64 or as strings (objects: fixed-width arrays drop a NUL at the end)."""
+    if values.dtype.kind == "S":
+        return np.char.decode(values, "utf-8").astype(object)
+    if values.dtype.kind == "U":
+        return values.astype(object)
+    whole = values.dtype.kind in "biu"
+    if values.dtype.kind == "O":
+        present = values[~missing]
+        whole = all(isinstance(value, (int, np.integer)) for value in present)
+        if not whole:
+            for value in present:
+                if not isinstance(value, str):
+                    raise DataError(
+                        f"Column {name!r} holds {value!r} beside other types; use whole numbers "
+                        "or strings."
+                    )
+            return np.where(missing, "", values).astype(object)
+        values = np.where(missing, 0, values)
+    if not whole:
         raise DataError(
             f"Column {name!r} is of type {values.dtype}; use whole numbers or strings, or make it "
             "a dense column."
         )
-    return _RawColumn(values, missing, offsets, kind)
+    if len(values) and not -(2**63) <= int(values.min()) <= int(values.max()) < 2**63:
+        raise DataError(
+            f"Column {name!r} holds a number beyond 64 bits with a sign; give it as strings."
+        )
+    return values.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -222,7 +245,7 @@ def _make_table(
         raise DataError(f"The columns of table {name!r} mix whole numbers and strings.")
     values = np.concatenate([column.values for column in columns.values()])
     missing = np.concatenate([column.missing for column in columns.values()])
-    distinct, codes = np.unique(values[~missing], return_inverse=True)
+    distinct, codes = _codes(values[~missing])
     code = np.full(len(values), len(distinct))
     code[~missing] = codes
     has_missing = bool(missing.any())
@@ -234,9 +257,9 @@ def _make_table(
     ranking = rank(counts, min_count=min_count)
     unseen = ranking.unseen
     of_missing = int(ranking.ids[-1]) if has_missing else unseen
-    known = np.append(distinct, distinct[:1] if len(distinct) else np.zeros(1, distinct.dtype))
+    text = values.dtype.kind == "O"
+    known = np.append(distinct, np.array(["" if text else 0], dtype=distinct.dtype))
     raw = known[np.minimum(ranking.values, len(distinct))]
-    text = distinct.dtype.kind == "U"
     table = Table(
         name,
         len(ranking.counts),
@@ -256,6 +279,16 @@ def _make_table(
     )
 
 
+def _codes(values: Array) -> tuple[Array, Array]:
+    """The distinct values in order, and the place of each value among them."""
+    if values.dtype.kind == "i":
+        return np.unique(values, return_inverse=True)
+    distinct = sorted(set(values.tolist()))
+    place = {value: number for number, value in enumerate(distinct)}
+    codes = np.fromiter((place[value] for value in values), dtype=np.int64, count=len(values))
+    return np.array(distinct, dtype=object), codes
+
+
 def _part_ends(n: int, validation: float, evaluation: float) -> tuple[int, int, int]:
     if validation < 0 or evaluation < 0 or validation + evaluation >= 1:
         raise DataError(
@@ -266,8 +299,9 @@ def _part_ends(n: int, validation: float, evaluation: float) -> tuple[int, int, 
     return before_evaluation - round(n * validation), before_evaluation, n
 
 
-def _numbers(name: str, values: Array) -> Array:
+def _numbers(name: str, values: Array, n: int | None = None) -> Array:
     array = np.asarray(values, dtype=np.float32)
+    _one_each(name, array, n)
     bad = np.flatnonzero(~np.isfinite(array))
     if len(bad):
         raise DataError(
@@ -276,8 +310,19 @@ def _numbers(name: str, values: Array) -> Array:
     return array
 
 
-def _times(values: Array) -> Array:
+def _weights(values: Array, n: int) -> Array:
+    array = _numbers("weights", values, n)
+    bad = np.flatnonzero(array < 0)
+    if len(bad):
+        raise DataError(
+            f"The weight of input {bad[0]} is {array[bad[0]]:g}; weights are 0 or more."
+        )
+    return array
+
+
+def _times(values: Array, n: int) -> Array:
     array = np.asarray(values, dtype=np.int64)
+    _one_each("times", array, n)
     falls = np.flatnonzero(np.diff(array) < 0)
     if len(falls):
         raise DataError(
@@ -285,3 +330,9 @@ def _times(values: Array) -> Array:
             f"{falls[0] + 1}; sort the inputs by time."
         )
     return array
+
+
+def _one_each(name: str, array: Array, n: int | None) -> None:
+    if array.ndim != 1 or (n is not None and len(array) != n):
+        wanted = "one value an input" if n is None else f"one value for each of {n} inputs"
+        raise DataError(f"{name} has shape {array.shape}; give {wanted}.")

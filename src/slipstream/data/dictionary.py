@@ -61,9 +61,9 @@ class Dictionary:
 
 
 def decode(row: int, table: Table, dictionary: Dictionary | None) -> str:
-    """What an id stood for, in words where it is not a value: `(missing)`, `(never seen)`."""
+    """What an id stood for, in words where it is not a value: `(missing)`, `(unseen)`."""
     if row == table.missing:
         return "(missing)"
     if row == table.unseen:
-        return "(never seen)"
+        return "(unseen)"
     return dictionary.raw(row) if dictionary else f"#{row}"

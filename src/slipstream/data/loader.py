@@ -6,13 +6,17 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import islice
 from queue import SimpleQueue
+from typing import Any
+
+import torch
 
 from slipstream.data.batch import Batch, BatchReader
 from slipstream.data.dataset import Part
 from slipstream.errors import ConfigError
-from slipstream.ordering import Cut, InputOrder, into_batches
+from slipstream.ordering import Cut, InputOrder, check_share, into_batches
 
 
 class Loader:
@@ -57,6 +61,9 @@ class Loader:
                 f"The order is for {self.order.rows} inputs, but part {part.name!r} has "
                 f"{len(part)}."
             )
+        check_share(batch_size, rank, world_size)
+        if pin_memory and not torch.cuda.is_available():
+            raise ConfigError("pin_memory is for copies to a GPU, and there is none here.")
         if ahead < 0 or threads < 1:
             raise ConfigError(f"ahead is {ahead} and threads is {threads}; at least 0 and 1.")
         self.rank, self.world_size = rank, world_size
@@ -78,13 +85,23 @@ class Loader:
         """The first position in the order that no batch handed out so far has consumed."""
         return self._position
 
-    def state_dict(self) -> dict[str, int]:
-        """Where the loader stands; what was read ahead is not part of it."""
-        return {"position": self._position}
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader stands, and in which order; what was read ahead is not part of it."""
+        return {"position": self._position, "order": asdict(self.order)}
 
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go to where another loader stood, of the same order but any batch or world size."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to where another loader stood, of the same order but any batch or world size.
+
+        More or fewer epochs are no other order. A state of a position alone is taken as it is.
+        """
         position = state["position"]
+        here = asdict(self.order)
+        for name, value in state.get("order", {}).items():
+            if name != "epochs" and here.get(name) != value:
+                raise ConfigError(
+                    f"The state is of an order with {name} {value}, but this loader's order has "
+                    f"{name} {here.get(name)}: position {position} would be another input."
+                )
         if not 0 <= position <= len(self.order):
             raise ConfigError(
                 f"Position {position} does not lie within this order of {len(self.order)} inputs."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -100,7 +101,12 @@ class Schema:
 
     def table(self, name: str) -> Table:
         """The table of that name."""
-        return next(table for table in self.tables if table.name == name)
+        for table in self.tables:
+            if table.name == name:
+                return table
+        near = get_close_matches(name, [table.name for table in self.tables], n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise DataError(f"There is no table {name!r}.{hint}")
 
     @property
     def singles(self) -> tuple[Column, ...]:

@@ -34,12 +34,7 @@ def into_batches(
         >>> [cut.numbers.tolist() for cut in into_batches(InputOrder(5).chunks(), 2)]
         [[0, 1], [2, 3], [4]]
     """
-    if batch_size < 1:
-        raise ConfigError(f"batch_size is {batch_size}; it must be at least 1.")
-    if not 0 <= rank < world_size:
-        raise ConfigError(
-            f"rank is {rank}; in a world of {world_size} it is 0 to {world_size - 1}."
-        )
+    check_share(batch_size, rank, world_size)
     step = batch_size * world_size
     left: list[Chunk] = []
     held = 0
@@ -60,6 +55,19 @@ def into_batches(
         positions, numbers = _joined(left)
         start, stop = (held * r // world_size for r in (rank, rank + 1))
         yield Cut(numbers[start:stop], int(positions[-1]) + 1)
+
+
+def check_share(batch_size: int, rank: int, world_size: int) -> None:
+    """Raise an error unless this is a share that a rank can take."""
+    if batch_size < 1:
+        raise ConfigError(f"batch_size is {batch_size}; it must be at least 1.")
+    if not 0 <= rank < world_size:
+        ranks = "0" if world_size == 1 else f"0 to {world_size - 1}"
+        raise ConfigError(
+            f"rank is {rank} and world_size {world_size}; a rank of such a world is {ranks}."
+            if world_size > 0
+            else f"world_size is {world_size}; it must be at least 1 (rank is {rank})."
+        )
 
 
 def _joined(chunks: list[Chunk]) -> Chunk:

@@ -1,7 +1,8 @@
 """Random words by number: the same on every machine, device and number of threads.
 
-All of built-in data is made with whole numbers, whose arithmetic has one right answer everywhere.
-A word is a hash of a key and a counter, so any input can be made without those before it.
+All of built-in data is made with whole numbers, whose arithmetic has one right answer everywhere;
+only tables of probabilities and effects begin as real numbers, and are rounded once. A word is a
+hash of a key and a counter, so any input can be made without those before it.
 """
 
 from __future__ import annotations

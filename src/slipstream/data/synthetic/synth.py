@@ -72,7 +72,12 @@ class Recipe:
 
     def teacher(self, world: World) -> Teacher:
         """What labels them."""
-        return Teacher(world, self.positives or world.shape.positives)
+        return Teacher(world, self.share)
+
+    @property
+    def share(self) -> float:
+        """The share of positive labels, the shape's own where none is chosen."""
+        return self.positives or shape_named(self.shape).positives
 
     def parts(self) -> dict[str, tuple[int, int]]:
         """The first input of each part, and the one behind its last; evaluation comes last."""
@@ -108,7 +113,7 @@ def synthesize(
     progress(recipe.rows - parts["train"][1])
     tables = {t.name: _RankedTable(t, counts.pop(t.name), recipe) for t in world.shape.tables}
     schema = _schema(world, tables)
-    source = {"kind": "synthetic", **asdict(recipe), "files": []}
+    source = {"kind": "synthetic", **asdict(recipe), "positives": recipe.share, "files": []}
     packer = _Packer(schema, world, recipe.teacher(world), tables)
     oracle = {}
     with DatasetWriter(out, schema, source=source, force=force) as writer:

@@ -169,9 +169,10 @@ def _dense_effects(world: World) -> list[Tensor]:
         versions = []
         for version in range(2):
             word = key(world.seed, "dense effect", number, version)
-            slope, bend, missing = (((word >> shift) & 0xFFFF) - 0x8000 for shift in (0, 16, 32))
+            slope, bend = (((word >> shift) & 0xFFFF) - 0x8000 for shift in (0, 16))
             effects = slope * (logs - 1) + bend * np.abs(logs - 2) / 2
-            versions.append(np.concatenate([[missing / 2], effects]))
+            # Missing is packed as 0, so it must mean what 0 means: else no model could know.
+            versions.append(np.concatenate([effects[:1], effects]))
         table = np.rint(np.concatenate(versions)).astype(np.int64)
         tables.append(torch.from_numpy(table).to(world.device))
     return tables

@@ -15,6 +15,7 @@ from slipstream.data.synthetic.bits import high32, key, low32, words
 from slipstream.data.synthetic.drift import Drift
 from slipstream.data.synthetic.powerlaw import PowerLaw
 from slipstream.data.synthetic.shapes import ColumnShape, Shape, TableShape
+from slipstream.errors import ConfigError
 
 DENSE_VALUES = 1 << 16
 MISSING_VALUE = 1  # the value that stands for a missing one, in tables that have it
@@ -64,7 +65,7 @@ class World:
 
     def __init__(self, shape: Shape, rows: int, seed: int, drift: Drift, device: str) -> None:
         self.shape, self.rows, self.seed, self.drift = shape, rows, seed, drift
-        self.device = torch.device(device)
+        self.device = _device_named(device)
         self.laws = {t.name: PowerLaw.over(t.rows, t.exponent, self.device) for t in shape.tables}
         self.dense_laws = [
             PowerLaw.over(DENSE_VALUES, 0.9 + 0.7 * (number % 5) / 4, self.device)
@@ -183,6 +184,15 @@ class World:
         share = round((number * 7 % 10) / 20 * 2**32)  # missing in 0 to 45 % of the inputs
         present = high32(words(key(self.seed, "present", number), rows)) >= share
         return (value + 1) * present - 1
+
+
+def _device_named(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError):
+        raise ConfigError(f"There is no device {name!r} here. Use cpu, or cuda on a GPU.") from None
+    return device
 
 
 def _stride(table: TableShape) -> int:
