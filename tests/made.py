@@ -1,9 +1,9 @@
-"""Data sets for tests: any that Hypothesis can think of."""
+"""Data sets and orders for tests: any that Hypothesis can think of."""
 
 import numpy as np
 from hypothesis import strategies as st
 
-from slipstream import Dataset, Lists, from_arrays
+from slipstream import Dataset, InputOrder, Lists, from_arrays
 
 KINDS = ("sum", "mean", "sequence")
 names = st.text(min_size=1, max_size=12).filter(lambda name: name != "label")
@@ -45,6 +45,21 @@ def datasets(draw: st.DrawFn, max_rows: int = 60, min_rows: int = 0) -> Dataset:
         min_count=draw(st.integers(0, 3)),
         validation=draw(st.sampled_from([0.0, 0.1, 0.3])),
         evaluation=draw(st.sampled_from([0.0, 0.1, 0.3])),
+    )
+
+
+@st.composite
+def orders(draw: st.DrawFn, max_rows: int = 400) -> InputOrder:
+    """Any order of a few inputs."""
+    run = draw(st.sampled_from([1, 2, 8]))
+    return InputOrder(
+        rows=draw(st.integers(0, max_rows)),
+        seed=draw(st.none() | st.integers(0, 5)),
+        epochs=draw(st.integers(0, 3)),
+        limit=draw(st.none() | st.integers(0, max_rows)),
+        block=run * draw(st.integers(1, 20)),
+        mixed=draw(st.integers(1, 5)),
+        run=run,
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from slipstream import DataError, Dataset, Lists, from_arrays, verify
+from slipstream.data.inputs import Inputs
 from slipstream.data.manifest import read_manifest
 
 
@@ -127,10 +128,11 @@ def _rewritten(folder, out, change):
     return verify(out)
 
 
-def test_an_id_out_of_range_is_named_with_file_column_and_value(folder, tmp_path):
+def test_an_id_out_of_range_is_named_with_file_column_and_value(folder, tmp_path, monkeypatch):
     def change(inputs, counts):
         inputs.ids[7, 0] = 51
 
+    monkeypatch.setattr(Inputs, "check_ids", lambda *_: None)
     problems = _rewritten(folder, tmp_path / "bad", change)
     assert any("00000.ids" in p and "id 51" in p and "'one'" in p for p in problems)
 
@@ -143,7 +145,7 @@ def test_a_wrong_value_is_named_with_its_file(folder, tmp_path, field, value):
         inputs.fixed()[field][3] = value
 
     problems = _rewritten(folder, tmp_path / "bad", change)
-    assert any(f"00000.{field}" in problem or "00001." in problem for problem in problems)
+    assert any(f"00000.{field}" in problem for problem in problems)
 
 
 def test_counts_that_do_not_match_are_named_with_their_file(folder, tmp_path):

@@ -93,18 +93,87 @@ def test_a_second_writer_to_the_same_folder_is_refused(tmp_path):
     dataset = _one(tmp_path)
     out = tmp_path / "other"
     with DatasetWriter(out, dataset.schema, source={"kind": "test"}) as writer:
-        (writer.work / "pid").write_text("1")  # a process that is not this one, and lives
-        with pytest.raises(DataError, match="another process"):
+        with pytest.raises(DataError, match="Another process"):
             DatasetWriter(out, dataset.schema, source={"kind": "test"})
+        assert writer.work.exists()
+    assert len(dataset.save(out).train) == len(dataset.train)
 
 
 def test_what_a_dead_writer_left_is_removed(tmp_path):
     left = tmp_path / "other.partial"
     left.mkdir()
-    (left / "pid").write_text("999999999")
+    (left / "half").write_text("a shard")
+    (tmp_path / "other.partial.lock").write_text("")
     dataset = _one(tmp_path)
     assert len(dataset.save(tmp_path / "other").train) == len(dataset.train)
-    assert not left.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "set"]
+
+
+@pytest.mark.parametrize("stray", ["notes.txt", "train/more"])
+def test_a_data_set_with_files_of_the_users_own_is_never_replaced(tmp_path, stray):
+    dataset = _one(tmp_path)
+    (tmp_path / "set" / stray).write_text("mine")
+    with pytest.raises(DataError, match=stray):
+        dataset.save(tmp_path / "set", force=True)
+    assert (tmp_path / "set" / stray).read_text() == "mine"
+
+
+def test_a_manifest_of_something_else_does_not_make_a_folder_replaceable(tmp_path):
+    app = tmp_path / "app"
+    app.mkdir()
+    (app / "manifest.json").write_text('{"name": "web app"}')
+    with pytest.raises(DataError, match="left alone"):
+        _one(tmp_path).save(app, force=True)
+    assert (app / "manifest.json").exists()
+
+
+def test_the_old_data_set_stays_if_the_new_one_cannot_take_its_name(tmp_path, monkeypatch):
+    dataset = _one(tmp_path)
+    rename = Path.rename
+
+    def broken(self, target):
+        if self.name == "set.partial":
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", broken)
+    with pytest.raises(KeyboardInterrupt):
+        dataset.save(tmp_path / "set", force=True)
+    assert verify(tmp_path / "set") == []
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]
+
+
+def test_a_link_to_a_folder_is_followed(tmp_path):
+    dataset = _one(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path / "set")
+    dataset.save(tmp_path / "link", force=True)
+    assert (tmp_path / "link").is_symlink()
+    assert verify(tmp_path / "set") == []
+
+
+def test_the_current_folder_is_not_replaced(tmp_path, monkeypatch):
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    with pytest.raises(DataError, match="current folder"):
+        _one(tmp_path).save(".")
+
+
+def test_a_shard_of_no_inputs_is_an_error(tmp_path):
+    with pytest.raises(DataError, match="rows_per_shard is 0"):
+        _one(tmp_path).save(tmp_path / "other", rows_per_shard=0)
+
+
+def test_ids_are_checked_when_they_are_written(tmp_path):
+    dataset = _one(tmp_path)
+    inputs = dataset.train.shards[0]
+    wrong = np.array(inputs.ids)
+    wrong[4, 1] = 2**20
+    with (
+        DatasetWriter(tmp_path / "other", dataset.schema, source={"kind": "test"}) as writer,
+        pytest.raises(DataError, match="'b' has id 1048576 at place 4"),
+    ):
+        writer.append("train", type(inputs)(inputs.labels, wrong, inputs.dense))
 
 
 def test_columns_may_have_any_name_but_stay_inside_the_folder(tmp_path):

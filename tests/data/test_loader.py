@@ -7,10 +7,24 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from made import datasets
+from made import datasets, orders
 
-from slipstream import ConfigError, InputOrder, Lists, Loader, from_arrays
+from slipstream import (
+    Column,
+    ConfigError,
+    DataError,
+    InputOrder,
+    Lists,
+    Loader,
+    Part,
+    Schema,
+    Table,
+    from_arrays,
+)
+from slipstream.data import batch as batch_module
+from slipstream.data.batch import BatchReader
 from slipstream.data.gather import Gather
+from slipstream.data.inputs import Inputs
 
 
 @pytest.fixture(scope="module")
@@ -112,19 +126,88 @@ def test_any_inputs_in_any_order_are_gathered_right(part, numbers, start, length
         assert out.tolist() == expected
 
 
-@pytest.mark.parametrize("seed", [None, 4])
-def test_state_at_any_batch_resumes_exactly_there(part, seed):
-    order = InputOrder(len(part), seed=seed, epochs=2)
-    with Loader(part, 300, order=order) as loader:
-        positions, numbers = [0], []
-        for batch in loader:
-            numbers += batch.numbers[: batch.n_valid].tolist()
-            positions.append(loader.state_dict()["position"])
-    for position in positions:
-        with Loader(part, 77, order=order) as resumed:
-            resumed.load_state_dict({"position": position})
-            rest = [n for b in resumed for n in b.numbers[: b.n_valid].tolist()]
-        assert rest == numbers[position:]
+@given(
+    order=orders(max_rows=300),
+    cuts=st.tuples(st.integers(1, 40), st.integers(1, 40)),
+    worlds=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    steps=st.integers(0, 10),
+)
+def test_state_at_any_input_resumes_exactly_there(order, cuts, worlds, steps):
+    n = order.rows
+    columns = {"a": np.arange(n)}
+    part = from_arrays(np.zeros(n), columns, validation=0, evaluation=0, min_count=1).train
+
+    def read(state, batch_size, world_size, steps):
+        """What all ranks of a world read in some steps, and the state that they then are in."""
+        numbers = []
+        loaders = [
+            Loader(part, batch_size, order=order, rank=r, world_size=world_size, threads=1)
+            for r in range(world_size)
+        ]
+        for loader in loaders:
+            loader.load_state_dict(state)
+        for _ in range(steps):
+            for loader in loaders:
+                batch = next(loader, None)
+                if batch is not None:
+                    numbers += batch.numbers[: batch.n_valid].tolist()
+        states = [loader.state_dict() for loader in loaders]
+        assert all(state == states[0] for state in states)
+        for loader in loaders:
+            loader.close()
+        return numbers, states[0]
+
+    first, state = read({"position": 0}, cuts[0], worlds[0], min(steps, 5))
+    rest, _ = read(state, cuts[1], worlds[1], -(-len(order) // (cuts[1] * worlds[1])))
+    assert first + rest == order.numbers(0, len(order)).tolist()
+
+
+def test_no_input_is_missed_after_an_error_that_was_survived(part, monkeypatch):
+    read, failures = BatchReader.read, iter([False, True, False, True] + [False] * 999)
+
+    def sometimes(self, cuts):
+        if next(failures):
+            raise OSError(5, "Input/output error")
+        return read(self, cuts)
+
+    monkeypatch.setattr(BatchReader, "read", sometimes)
+    monkeypatch.setattr(batch_module, "_INPUTS_AT_ONCE", 500)
+    loader, numbers, errors = Loader(part, 500, ahead=3), [], 0
+    while loader.position < len(part):
+        try:
+            numbers += next(loader).numbers.tolist()
+        except OSError:
+            errors += 1
+    assert errors >= 1
+    assert [number for number in numbers if number >= 0] == list(range(len(part)))
+
+
+@pytest.mark.parametrize("nothing", [{"limit": 0}, {"epochs": 0}])
+def test_an_order_of_nothing_reads_nothing(part, nothing):
+    assert list(Loader(part, 10, order=InputOrder(len(part), **nothing))) == []
+
+
+def test_a_closed_loader_says_so(part):
+    loader = Loader(part, 10)
+    loader.close()
+    with pytest.raises(ConfigError, match="closed"):
+        next(loader)
+
+
+@pytest.mark.parametrize("wrong", [-1, 5000])
+def test_an_input_that_is_not_there_is_an_error(part, wrong):
+    with pytest.raises(DataError, match=f"no input {wrong}"):
+        Gather.of(part, np.array([3, wrong, 5]))
+
+
+def test_ids_of_64_bits_are_read(tmp_path):
+    table = Table("wide", 2**31 + 10, 0)
+    schema = Schema((table,), (Column("w", "wide"),))
+    ids = np.arange(2**31, 2**31 + 10, dtype=np.int64)[:, None]
+    inputs = Inputs(np.zeros(10, np.float32), ids, np.empty((10, 0), np.float32))
+    (batch,) = Loader(Part("train", schema, [inputs]), 16)
+    assert batch.ids.dtype == torch.int64
+    assert batch.ids[:10, 0].tolist() == ids[:, 0].tolist()
 
 
 def test_what_was_read_ahead_is_not_part_of_the_state(part):
@@ -157,23 +240,28 @@ def test_peeking_shows_the_coming_batches_and_consumes_none(part):
         assert first.numbers[0] == 0
 
 
-def test_a_batch_that_is_kept_is_not_written_again(part):
+@pytest.mark.parametrize("name", ["labels", "ids", "numbers"])
+def test_a_tensor_that_is_kept_is_not_written_again(part, monkeypatch, name):
+    monkeypatch.setattr(batch_module, "_INPUTS_AT_ONCE", 1)
     kept, copies = [], []
     for batch in Loader(part, 64, order=InputOrder(len(part), seed=2, epochs=3)):
-        ids = batch.ids[3:9]  # a view alone keeps the memory
-        kept.append((ids, batch.numbers))
-        copies.append((ids.clone(), batch.numbers.clone()))
-        del batch
-    for (ids, numbers), (ids_then, numbers_then) in zip(kept, copies, strict=True):
-        assert torch.equal(ids, ids_then)
-        assert torch.equal(numbers, numbers_then)
+        tensor = getattr(batch, name)[3:9]  # a view of one tensor alone keeps the memory
+        kept.append(tensor)
+        copies.append(tensor.clone())
+        del batch, tensor
+    assert len(kept) > 200
+    assert all(torch.equal(now, then) for now, then in zip(kept, copies, strict=True))
 
 
-def test_memory_is_used_again_once_no_batch_needs_it(part):
-    loader = Loader(part, 64, order=InputOrder(len(part), epochs=20), ahead=2)
+def test_memory_is_used_again_once_no_batch_needs_it(part, monkeypatch):
+    monkeypatch.setattr(batch_module, "_INPUTS_AT_ONCE", 1)
+    loader = Loader(part, 64, order=InputOrder(len(part), epochs=5), ahead=2)
+    batches = 0
     for batch in loader:
+        batches += 1
         del batch
-    assert len(loader._reader._memory._blocks) <= 6
+    assert batches > 300
+    assert len(loader._reader._memory._blocks) < 10
 
 
 def test_iterating_a_second_time_is_an_error_that_says_what_to_do(part):

@@ -2,25 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made import orders
 
 from slipstream import ConfigError, InputOrder
 from slipstream.ordering import Chunk, into_batches
-
-seeds = st.none() | st.integers(0, 5)
-
-
-@st.composite
-def orders(draw, max_rows=400):
-    run = draw(st.sampled_from([1, 2, 8]))
-    return InputOrder(
-        rows=draw(st.integers(0, max_rows)),
-        seed=draw(seeds),
-        epochs=draw(st.integers(0, 3)),
-        limit=draw(st.none() | st.integers(0, max_rows)),
-        block=run * draw(st.integers(1, 20)),
-        mixed=draw(st.integers(1, 5)),
-        run=run,
-    )
 
 
 @given(order=orders())

@@ -63,7 +63,8 @@ def from_arrays(
         columns: The raw values of each column, an array or `Lists`.
         dense: The values of each dense column, used as they are.
         weights: How much each input counts.
-        times: When each input happened; may not fall.
+        times: When each input happened, as whole numbers or datetime64 (of which the seconds are
+            kept); may not fall.
         tables: The table of each column that shares one; others have one of their own name.
         label: What to call the label.
         min_count: Values seen less often in training share one id.
@@ -79,6 +80,8 @@ def from_arrays(
         >>> dataset.train.shards[0].ids[:, 0].tolist()
         [0, 1, 0, 0]
     """
+    if min_count < 0:
+        raise DataError(f"min_count is {min_count}; it must be at least 0.")
     labels = _numbers("labels", labels)
     n = len(labels)
     if bool(np.any((labels < 0) | (labels > 1))):
@@ -201,7 +204,10 @@ def _raw_column(name: str, given: Array | Lists, n: int) -> _RawColumn:
 def _typed(name: str, values: Array, missing: Array) -> Array:
     """The values as int64 or as strings (objects: fixed-width arrays drop a NUL at the end)."""
     if values.dtype.kind == "S":
-        return np.char.decode(values, "utf-8").astype(object)
+        try:
+            return np.char.decode(values, "utf-8").astype(object)
+        except UnicodeDecodeError as error:
+            raise DataError(f"Column {name!r} holds bytes that are not UTF-8: {error}.") from None
     if values.dtype.kind == "U":
         return values.astype(object)
     whole = values.dtype.kind in "biu"
@@ -212,9 +218,12 @@ def _typed(name: str, values: Array, missing: Array) -> Array:
             for value in present:
                 if not isinstance(value, str):
                     raise DataError(
-                        f"Column {name!r} holds {value!r} beside other types; use whole numbers "
-                        "or strings."
+                        f"Column {name!r} holds {value!r}; use whole numbers or strings, one or "
+                        "the other, or make it a dense column."
                     )
+            for value in present:
+                if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+                    raise DataError(f"Column {name!r} holds {value!r}, which is not Unicode text.")
             return np.where(missing, "", values).astype(object)
         values = np.where(missing, 0, values)
     if not whole:
@@ -290,7 +299,7 @@ def _codes(values: Array) -> tuple[Array, Array]:
 
 
 def _part_ends(n: int, validation: float, evaluation: float) -> tuple[int, int, int]:
-    if validation < 0 or evaluation < 0 or validation + evaluation >= 1:
+    if not (validation >= 0 and evaluation >= 0 and validation + evaluation < 1):
         raise DataError(
             f"validation is {validation:g} and evaluation {evaluation:g}; together they must leave "
             "a share for training."
@@ -321,8 +330,18 @@ def _weights(values: Array, n: int) -> Array:
 
 
 def _times(values: Array, n: int) -> Array:
-    array = np.asarray(values, dtype=np.int64)
+    array = np.asarray(values)
     _one_each("times", array, n)
+    if array.dtype.kind == "M":
+        if bool(np.isnat(array).any()):
+            raise DataError("times has missing values; fill or drop them first.")
+        array = array.astype("datetime64[s]")
+    elif array.dtype.kind not in "iu":
+        raise DataError(
+            f"times is of type {array.dtype}; give whole numbers, such as Unix seconds, or "
+            "datetime64, of which the seconds are kept."
+        )
+    array = array.astype(np.int64)
     falls = np.flatnonzero(np.diff(array) < 0)
     if len(falls):
         raise DataError(

@@ -10,6 +10,7 @@ import numpy as np
 from slipstream.data.dataset import Part
 from slipstream.data.inputs import Array, Ragged
 from slipstream.data.layout import list_fields
+from slipstream.errors import DataError
 from slipstream.ordering.order import RUN
 
 PAGE = 4096
@@ -76,6 +77,12 @@ class Gather:
         n = len(numbers)
         if n == 0:
             return cls(part, [])
+        lowest, highest = int(numbers.min()), int(numbers.max())
+        if lowest < 0 or highest >= len(part):
+            raise DataError(
+                f"There is no input {lowest if lowest < 0 else highest} in part {part.name!r}, "
+                f"which has {len(part)}."
+            )
         follows = numbers[1:] - numbers[:-1] == 1
         if bool(follows.all()):
             return cls(part, [_consecutive(part, int(numbers[0]), int(numbers[-1]) + 1)])
@@ -161,7 +168,7 @@ def _scattered(part: Part, numbers: Array, unit: int = 1) -> Stretch:
     """Inputs, or runs of `unit` inputs, each read where it lies, shard by shard."""
     if len(part.shards) == 1:
         return Stretch([Piece(0, numbers // unit, unit)])
-    shards = np.zeros(len(numbers), dtype=np.uint16)
+    shards = np.zeros(len(numbers), dtype=np.uint16 if len(part.shards) < 2**16 else np.int64)
     for start in part.starts[1:-1]:  # far cheaper than a search for each number
         shards += numbers >= start
     order = np.argsort(shards, kind="stable")

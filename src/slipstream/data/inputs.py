@@ -107,3 +107,16 @@ class Inputs:
                     f"The offsets of list column {name!r} must rise from 0 to the number of "
                     f"values, {len(ragged.values)}."
                 )
+
+    def check_ids(self, schema: Schema) -> None:
+        """Raise an error where an id does not lie in its table."""
+        columns = [(c, self.ids[:, place]) for place, c in enumerate(schema.singles)]
+        columns += [(c, self.lists[c.name].values) for c in schema.lists]
+        for column, ids in columns:
+            rows = schema.table(column.table).rows
+            if len(ids) and (int(ids.min()) < 0 or int(ids.max()) >= rows):
+                at = int(np.flatnonzero((ids < 0) | (ids >= rows))[0])
+                raise DataError(
+                    f"Column {column.name!r} has id {ids[at]} at place {at}, but its table has "
+                    f"{rows} rows."
+                )

@@ -55,7 +55,7 @@ class Loader:
     ) -> None:
         self.part = part
         self.batch_size = batch_size
-        self.order = order or InputOrder(len(part))
+        self.order = InputOrder(len(part)) if order is None else order
         if self.order.rows != len(part):
             raise ConfigError(
                 f"The order is for {self.order.rows} inputs, but part {part.name!r} has "
@@ -65,7 +65,9 @@ class Loader:
         if pin_memory and not torch.cuda.is_available():
             raise ConfigError("pin_memory is for copies to a GPU, and there is none here.")
         if ahead < 0 or threads < 1:
-            raise ConfigError(f"ahead is {ahead} and threads is {threads}; at least 0 and 1.")
+            raise ConfigError(
+                f"ahead is {ahead} and threads {threads}; they must be at least 0 and 1."
+            )
         self.rank, self.world_size = rank, world_size
         self.ahead = ahead
         self._reader = BatchReader(part, batch_size, pin_memory)
@@ -77,6 +79,7 @@ class Loader:
         for thread in self._threads:
             thread.start()
         self._end = weakref.finalize(self, _end, self._tasks, threads)
+        self._position = 0
         self._exhausted = False
         self._seek(0)
 
@@ -110,8 +113,14 @@ class Loader:
 
     def peek(self, count: int) -> list[Batch]:
         """The next `count` batches, without consuming them; fewer near the end."""
-        while len(self._ready) < count and self._read_more(count - len(self._ready)):
-            self._ready.extend(self._reading.popleft().result())
+        if not self._end.alive:
+            raise ConfigError("This loader is closed. Make another one.")
+        try:
+            while len(self._ready) < count and self._read_more(count - len(self._ready)):
+                self._ready.extend(self._reading.popleft().result())
+        except BaseException:  # whoever goes on after it, Ctrl-C too, must not miss an input
+            self._seek(self._position)
+            raise
         return list(islice(self._ready, count))
 
     def __iter__(self) -> Iterator[Batch]:
@@ -126,9 +135,13 @@ class Loader:
         if not self.peek(1):
             self._exhausted = True
             raise StopIteration
+        try:
+            self._read_more(self.ahead + 1 - len(self._ready))
+        except BaseException:
+            self._seek(self._position)
+            raise
         batch = self._ready.popleft()
         self._position = batch.next_position
-        self._read_more(self.ahead - len(self._ready))
         return batch
 
     def close(self) -> None:
@@ -191,12 +204,13 @@ class _Task:
         self._done.release()
 
     def result(self) -> list[Batch]:
-        """The batches."""
+        """The batches, once: a task that still waits in the queue keeps none of them."""
         self.run()
         with self._done:
             if self._error is not None:
                 raise self._error
-            return self._batches
+            batches, self._batches = self._batches, []
+            return batches
 
 
 def _work(tasks: SimpleQueue[_Task | None]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.data.aside import check_free, claimed, give_name
 from slipstream.data.dictionary import Dictionary
 from slipstream.data.inputs import Array, Inputs
 from slipstream.data.layout import (
@@ -55,19 +56,25 @@ class DatasetWriter:
         rows_per_shard: int = ROWS_PER_SHARD,
         force: bool = False,
     ) -> None:
-        self.out = Path(out)
+        if rows_per_shard < 1:
+            raise DataError(f"rows_per_shard is {rows_per_shard}; it must be at least 1.")
+        self.out = Path(out).resolve()
         self.schema = schema
         self.source = source
         self.rows_per_shard = rows_per_shard
         self.force = force
         check_free(self.out, force)
-        self.work = _claim(self.out.with_name(self.out.name + ".partial"))
+        self._claim = contextlib.ExitStack()
+        self.work = self._claim.enter_context(claimed(self.out))
+        shutil.rmtree(self.work, ignore_errors=True)  # what a writer that died left
+        self.work.mkdir()
         self._files: dict[str, FileInfo] = {}
         self._parts = {name: _PartWriter(self, name) for name in PARTS}
 
     def append(self, part: str, inputs: Inputs) -> None:
         """Add inputs to the end of a part."""
         inputs.check(self.schema)
+        inputs.check_ids(self.schema)
         self._parts[part].append(inputs)
 
     def finish(
@@ -91,7 +98,8 @@ class DatasetWriter:
             per_id = np.asarray(counts[table.name], dtype="<i8")
             if per_id.shape != (table.rows,):
                 raise DataError(
-                    f"Table {table.name!r} has {table.rows} rows but {per_id.shape} counts."
+                    f"Table {table.name!r} has {table.rows} rows, but counts of shape "
+                    f"{per_id.shape}."
                 )
             self._write(table_file(self.schema, table.name, "counts"), per_id)
             dictionary = (dictionaries or {}).get(table.name)
@@ -114,15 +122,17 @@ class DatasetWriter:
         with (self.work / MANIFEST).open("w", encoding="utf-8") as file:
             file.write(manifest.to_text())
             _to_disk(file)
-        (self.work / "pid").unlink()
-        self._give_name()
+        give_name(self.work, self.out, self.force)
+        self._claim.close()
         return self.out
 
     def abandon(self) -> None:
-        """Remove what was written so far."""
+        """Remove what was written so far, unless it is finished."""
         for part in self._parts.values():
             part.abandon()
-        shutil.rmtree(self.work, ignore_errors=True)
+        with self._claim:
+            if self.work.exists() and self.out != self.work:
+                shutil.rmtree(self.work, ignore_errors=True)
 
     def __enter__(self) -> DatasetWriter:
         return self
@@ -139,17 +149,6 @@ class DatasetWriter:
         with _HashedFile(self.work / path) as file:
             file.write(array)
         self._files[path] = file.info
-
-    def _give_name(self) -> None:
-        if self.out.exists():
-            check_free(self.out, self.force)
-            old = self.out.with_name(self.out.name + ".replaced")
-            shutil.rmtree(old, ignore_errors=True)
-            self.out.rename(old)
-            self.work.rename(self.out)
-            shutil.rmtree(old)
-        else:
-            self.work.rename(self.out)
 
 
 class _PartWriter:
@@ -264,43 +263,3 @@ class _HashedFile:
 def _to_disk(file: Any) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def check_free(out: Path, force: bool) -> None:
-    """Raise an error where writing to `out` would overwrite something it should not."""
-    if not out.exists():
-        return
-    if out.is_dir() and not any(out.iterdir()):
-        return
-    if not (out / MANIFEST).is_file():
-        raise DataError(
-            f"{out} exists and is not a packed data set, so it is left alone. "
-            "Choose another folder."
-        )
-    if not force:
-        raise DataError(f"{out} already holds a data set. Choose another folder, or add --force.")
-
-
-def _claim(work: Path) -> Path:
-    """An empty folder for this process alone; leftovers of a process that died are removed."""
-    note = work / "pid"
-    if note.is_file():
-        try:
-            owner = int(note.read_text())
-            os.kill(owner, 0)
-        except (ValueError, ProcessLookupError):
-            shutil.rmtree(work)
-        except PermissionError:
-            pass
-        else:
-            if owner == os.getpid():
-                shutil.rmtree(work)
-    try:
-        work.mkdir(parents=True)
-    except FileExistsError:
-        raise DataError(
-            f"{work} exists: another process is writing there. Wait for it to end, or remove "
-            "the folder if none is."
-        ) from None
-    note.write_text(str(os.getpid()))
-    return work

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -110,28 +110,37 @@ class InputOrder:
             group += 1
         return _join(pieces)
 
-    @lru_cache(maxsize=4)  # noqa: B019  (orders are few and small)
     def _shuffled_blocks(self, epoch: int) -> tuple[Array, Array]:
         """The blocks of an epoch in random order, and the position at which each group begins."""
-        blocks = self._permutation(-(-self.per_epoch // self.block), epoch, 0).astype(np.int64)
-        sizes = np.minimum(self.per_epoch - blocks * self.block, self.block)
-        return blocks, np.concatenate([[0], np.cumsum(sizes)])[: -1 : self.mixed]
+        if self._kept.get("epoch") != epoch:
+            count = -(-self.per_epoch // self.block)
+            blocks = self._permutation(count, epoch, 0).astype(np.int64)
+            sizes = np.minimum(self.per_epoch - blocks * self.block, self.block)
+            starts = np.concatenate([[0], np.cumsum(sizes)])[: -1 : self.mixed]
+            self._kept.update(epoch=epoch, blocks=(blocks, starts))
+        return self._kept["blocks"]
 
-    @lru_cache(maxsize=4)  # noqa: B019
     def _mixed_group(self, epoch: int, group: int) -> Array:
         """The input numbers of one group of blocks, mixed."""
-        blocks, _ = self._shuffled_blocks(epoch)
-        firsts = blocks[group * self.mixed : (group + 1) * self.mixed] * self.block
-        runs = self.block // self.run
-        inside = self._permutation(len(firsts) * runs, epoch, group + 1)
-        which = inside // inside.dtype.type(runs)
-        inside -= which * inside.dtype.type(runs)
-        starts = firsts[which] + inside.astype(np.int64) * self.run
-        numbers = (starts[:, None] + np.arange(self.run)).reshape(-1)
-        if firsts.max() + self.block > self.per_epoch:  # the last block is short
-            numbers = numbers[numbers < self.per_epoch]
-        numbers.flags.writeable = False  # it is shared through the cache
-        return numbers
+        if self._kept.get("group") != (epoch, group):
+            blocks, _ = self._shuffled_blocks(epoch)
+            firsts = blocks[group * self.mixed : (group + 1) * self.mixed] * self.block
+            runs = self.block // self.run
+            inside = self._permutation(len(firsts) * runs, epoch, group + 1)
+            which = inside // inside.dtype.type(runs)
+            inside -= which * inside.dtype.type(runs)
+            starts = firsts[which] + inside.astype(np.int64) * self.run
+            numbers = (starts[:, None] + np.arange(self.run)).reshape(-1)
+            if firsts.max() + self.block > self.per_epoch:  # the last block is short
+                numbers = numbers[numbers < self.per_epoch]
+            numbers.flags.writeable = False  # it is handed out again
+            self._kept.update(group=(epoch, group), numbers=numbers)
+        return self._kept["numbers"]
+
+    @cached_property
+    def _kept(self) -> dict[str, Any]:
+        """The epoch and the group that were asked for last: mostly they are asked for again."""
+        return {}
 
     def _permutation(self, n: int, epoch: int, stream: int) -> Array:
         """The numbers 0 to n in random order, the same for all time.

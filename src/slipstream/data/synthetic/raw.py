@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
+from slipstream.data.aside import claimed
 from slipstream.data.inputs import Array
 from slipstream.data.synthetic.bits import key, low32, words
 from slipstream.data.synthetic.shapes import SHAPES
@@ -65,7 +66,7 @@ def write_raw(
             f"Shape {recipe.shape} cannot be written as raw {format}; "
             f"use shape {' or '.join(shapes)}."
         )
-    with _aside(Path(out), force) as file:
+    with _aside(Path(out).resolve(), force) as file:
         world = recipe.world(device)
         teacher = None if log.label is None else recipe.teacher(world)
         file.write(log.header(world).encode())
@@ -208,26 +209,25 @@ def _lines(fields: list[Array], separator: str) -> Iterator[bytes]:
 def _aside(out: Path, force: bool) -> Iterator[io.BufferedIOBase]:
     """A file that has its name only once it is whole, and is gone if it never is."""
     _check_free(out, force)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(out.name + ".partial")
-    try:
-        with partial.open("wb") as file:  # over what a killed run may have left
-            if out.suffix == ".gz":  # without a name and a time, so that the bytes are the same
-                with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
-                    yield packed
-            else:
-                yield file
-            file.flush()
-            os.fsync(file.fileno())
-        _check_free(out, force)
-        partial.replace(out)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    with claimed(out) as partial:
+        try:
+            with partial.open("wb") as file:
+                if out.suffix == ".gz":  # without a name and a time, so that the bytes are equal
+                    with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+                        yield packed
+                else:
+                    yield file
+                file.flush()
+                os.fsync(file.fileno())
+            _check_free(out, force)
+            partial.replace(out)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
 
 
 def _check_free(out: Path, force: bool) -> None:
     if out.is_dir():
         raise DataError(f"{out} is a folder. Choose the name of a file.")
     if out.exists() and not force:
-        raise DataError(f"{out} exists already. Choose another name, or add --force.")
+        raise DataError(f"{out} exists already. Choose another name, or force it.")

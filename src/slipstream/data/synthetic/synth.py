@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from slipstream.data.aside import check_free
 from slipstream.data.dictionary import Dictionary
 from slipstream.data.inputs import Array, Inputs, Ragged
 from slipstream.data.layout import PARTS
@@ -21,7 +22,7 @@ from slipstream.data.synthetic.drift import Drift
 from slipstream.data.synthetic.shapes import TableShape, shape_named
 from slipstream.data.synthetic.teacher import Tally, Teacher, dense_values
 from slipstream.data.synthetic.world import MISSING_VALUE, RawInputs, RawList, World
-from slipstream.data.writer import DatasetWriter, check_free
+from slipstream.data.writer import DatasetWriter
 from slipstream.errors import ConfigError
 
 VALIDATION, EVALUATION = 0.05, 0.10
@@ -106,7 +107,7 @@ def synthesize(
     Example:
         >>> synthesize(Recipe(rows=10_000), "clicks")  # doctest: +SKIP
     """
-    check_free(Path(out), force)  # now, not after minutes of work
+    check_free(Path(out).resolve(), force)  # now, not after minutes of work
     world = recipe.world(device)
     parts = recipe.parts()
     counts = _count(world, parts["train"][1], progress)

@@ -1,0 +1,114 @@
+"""Writing aside: what is made has its name only once it is whole, and nobody writes it twice."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from slipstream.data.layout import MANIFEST
+from slipstream.data.manifest import FORMAT
+from slipstream.errors import DataError
+
+
+@contextlib.contextmanager
+def claimed(out: Path) -> Iterator[Path]:
+    """The path to write `out` at until it is whole, `OUT.partial`, for one writer at a time.
+
+    A lock beside it is held meanwhile. The system lets go of the lock of a process that died, so
+    what such a one left is never in the way.
+    """
+    if not out.name:
+        raise DataError(f"{out} cannot be replaced. Choose a folder or file inside it.")
+    work = out.with_name(out.name + ".partial")
+    work.parent.mkdir(parents=True, exist_ok=True)
+    path = work.with_name(work.name + ".lock")
+    lock = _locked(path)
+    if lock is None:
+        raise DataError(f"Another process is writing {work}. Wait for it to end.")
+    try:
+        yield work
+    finally:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        lock.close()
+
+
+def check_free(out: Path, force: bool) -> None:
+    """Raise an error where making a data set at `out` would overwrite what it should not."""
+    if out == Path.cwd():
+        raise DataError(f"{out} is the current folder. Name a new folder inside it.")
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    stranger = _stranger(out)
+    if stranger:
+        raise DataError(f"{out} {stranger}, so it is left alone. Choose another folder.")
+    if not force:
+        raise DataError(f"{out} already holds a data set. Choose another folder, or force it.")
+
+
+def give_name(work: Path, out: Path, force: bool) -> None:
+    """Give a finished data set its name; one that had it before is removed."""
+    check_free(out, force)
+    if not out.exists():
+        work.rename(out)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{out.name}.old-", dir=out.parent))
+    out.rename(old / out.name)
+    try:
+        work.rename(out)
+    except BaseException:
+        (old / out.name).rename(out)
+        old.rmdir()
+        raise
+    shutil.rmtree(old)
+
+
+def _stranger(out: Path) -> str | None:
+    """Why a path is not a data set and nothing else; None if it is."""
+    try:
+        manifest = json.loads((out / MANIFEST).read_bytes())
+        files = manifest["files"] if manifest["format"] == FORMAT else None
+    except (OSError, ValueError, KeyError, TypeError):
+        files = None
+    if files is None:
+        return "exists and is not a packed data set"
+    for path in out.rglob("*"):
+        name = path.relative_to(out).as_posix()
+        if path.is_file() and name not in files and name != MANIFEST:
+            return f"also holds {name}, which is not part of its data set"
+    return None
+
+
+def _locked(path: Path) -> IO[bytes] | None:
+    """An open file that is locked for this process, or None if another one has it."""
+    while True:
+        file = path.open("ab")
+        if not _try_lock(file):
+            file.close()
+            return None
+        # Its last owner may have removed the file between our opening and locking it.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(path.stat(), os.fstat(file.fileno())):
+                return file
+        file.close()
+
+
+def _try_lock(file: IO[bytes]) -> bool:
+    try:
+        if os.name == "nt":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
