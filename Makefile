@@ -21,7 +21,7 @@ $(READY): pyproject.toml constraints.txt src/slipstream/version.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "slipstream needs Python 3.10 or later: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(PYTHON) tools/budget.py set-up 600 $(BIN)/python -m pip install -q \
+	$(PYTHON) tools/budget.py --only-tell set-up 180 $(BIN)/python -m pip install -q \
 		--disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
@@ -37,6 +37,7 @@ test: lint
 	@$(BUDGET) "docs" 60 $(PYTEST) -m "docs and not slow"
 
 test-all: test
+	HYPOTHESIS_PROFILE=thorough $(PYTEST) -n 2 -m "not process and not docs"
 	$(PYTEST) -m slow
 
 benchmark: $(READY)

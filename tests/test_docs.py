@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 
 import slipstream
@@ -16,6 +18,7 @@ import slipstream
 pytestmark = pytest.mark.docs
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+COMMAND = re.compile(r"^\$ (slipstream.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -23,14 +26,20 @@ BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 def test_code_blocks_run_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
     names: dict[str, object] = {"__name__": "__main__"}
     for language, code in BLOCK.findall(page.read_text(encoding="utf-8")):
         if language == "python":
             exec(compile(code, f"{page.name}", "exec"), names)
             continue
-        for line in code.splitlines():
-            if line.startswith("$ slipstream"):
-                subprocess.run(line[2:], shell=True, check=True, capture_output=True)
+        for command, shown in COMMAND.findall(code):
+            done = subprocess.run(
+                command, shell=True, check=True, capture_output=True, text=True, env=environment
+            )
+            if shown.strip():
+                options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+                same = doctest.OutputChecker().check_output(shown, done.stdout, options)
+                assert same, f"{page.name} shows\n{shown}\nbut {command} prints\n{done.stdout}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -41,10 +50,26 @@ def test_links_lead_to_files_that_exist(page):
     assert missing == []
 
 
-def test_examples_in_docstrings_hold():
-    modules = pkgutil.walk_packages(slipstream.__path__, "slipstream.")
-    for module in modules:
-        if module.name == "slipstream.__main__":
-            continue
-        loaded = importlib.import_module(module.name)
-        assert doctest.testmod(loaded).failed == 0, module.name
+@pytest.fixture(scope="module")
+def example(tmp_path_factory):
+    """What examples in docstrings may use: a folder with the data set `clicks`, and names."""
+    folder = tmp_path_factory.mktemp("example")
+    clicks = slipstream.synthesize(slipstream.Recipe(rows=2000), folder / "clicks")
+    dataset = slipstream.Dataset.open(clicks)
+    frame = pl.DataFrame({"click": [0, 1], "user": ["a", "b"], "ad": [3, 4]})
+    return folder, {"dataset": dataset, "frame": frame, "slipstream": slipstream, "np": np}
+
+
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(slipstream.__path__, "slipstream.")
+    if not module.name.endswith("__main__")
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_hold(name, example, monkeypatch):
+    folder, names = example
+    monkeypatch.chdir(folder)
+    module = importlib.import_module(name)
+    assert doctest.testmod(module, extraglobs=names).failed == 0

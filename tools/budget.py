@@ -1,26 +1,45 @@
 """Runs a command within a budget of seconds, and says how much of it was used.
 
-python tools/budget.py NAME SECONDS COMMAND...
+python tools/budget.py [--only-tell] NAME SECONDS COMMAND...
+
+A command that runs over is stopped with everything it started; with --only-tell it is not.
 """
 
+import os
+import signal
 import subprocess
 import sys
 import time
 
 
 def main() -> int:
-    """Exit with the command's status, or 124 if it ran past its budget."""
-    name, seconds, *command = sys.argv[1:]
+    """Exit with the command's status, or 124 if it was stopped."""
+    words = sys.argv[1:]
+    only_tell = words[0] == "--only-tell"
+    name, seconds, *command = words[only_tell:]
     begun = time.monotonic()
+    process = subprocess.Popen(command, start_new_session=True)
     try:
-        status = subprocess.run(command, timeout=float(seconds), check=False).returncode
+        status = process.wait(None if only_tell else float(seconds))
     except subprocess.TimeoutExpired:
+        _stop(process)
         print(f"{name}: over its budget of {seconds} s, stopped.", flush=True)
         return 124
     except KeyboardInterrupt:
+        _stop(process)
         return 130
     print(f"{name}: {time.monotonic() - begun:.0f} s of {seconds} s", flush=True)
     return status
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    """End the command and all that it started."""
+    for end in (signal.SIGINT, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, end)
+            process.wait(10)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            pass
 
 
 if __name__ == "__main__":

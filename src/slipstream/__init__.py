@@ -2,9 +2,11 @@
 
 Example:
     >>> import slipstream
-    >>> dataset = slipstream.Dataset.open("clicks")  # doctest: +SKIP
-    >>> for batch in slipstream.Loader(dataset.train, 2048):  # doctest: +SKIP
-    ...     train_on(batch.dense, batch.ids, batch.labels)
+    >>> dataset = slipstream.Dataset.open("clicks")
+    >>> for batch in slipstream.Loader(dataset.train, 1024):
+    ...     print(batch.dense.shape, batch.ids.shape, batch.n_valid)
+    torch.Size([1024, 4]) torch.Size([1024, 6]) 1024
+    torch.Size([1024, 4]) torch.Size([1024, 6]) 676
 """
 
 from __future__ import annotations

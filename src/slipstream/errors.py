@@ -1,5 +1,21 @@
 """Errors that a user can act on: each is a sentence saying what is wrong, where, and what to do."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """A hint at what was probably meant, and all choices where they are few.
+
+    Example:
+        >>> did_you_mean("smal", ["small", "large"])
+        ' Did you mean small? Choose from small, large.'
+    """
+    choices = list(choices)
+    near = get_close_matches(name, choices, n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    return hint if near and len(choices) > 12 else f"{hint} Choose from {', '.join(choices)}."
+
 
 class SlipstreamError(Exception):
     """Base of every error that is about the user's input rather than a defect here."""

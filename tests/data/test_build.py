@@ -89,7 +89,7 @@ def test_strings_that_end_in_nul_are_values_of_their_own():
 
 def test_an_unknown_table_is_an_error_that_names_the_nearest(tmp_path):
     dataset = from_arrays(np.zeros(3), {"shop": np.arange(3)})
-    with pytest.raises(DataError, match="Did you mean 'shop'"):
+    with pytest.raises(DataError, match="Did you mean shop"):
         dataset.schema.table("shp")
 
 
@@ -112,7 +112,7 @@ def test_a_table_gives_what_its_arrays_give(library):
 
 
 def test_a_column_that_is_not_there_is_named_with_the_nearest_one():
-    with pytest.raises(DataError, match=r"'colou'.*'colour'"):
+    with pytest.raises(DataError, match=r"'colou'.*colour"):
         from_table(pl.DataFrame({"colour": [1], "y": [0]}), label="y", columns=["colou"])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slipstream import DataError, Dataset, Lists, from_arrays, verify
-from slipstream.data.inputs import Inputs
+from slipstream.data.inputs import Inputs, Ragged
 from slipstream.data.manifest import read_manifest
 
 
@@ -155,3 +155,29 @@ def test_counts_that_do_not_match_are_named_with_their_file(folder, tmp_path):
     problems = _rewritten(folder, tmp_path / "bad", change)
     assert len(problems) == 1
     assert "one.counts" in problems[0]
+
+
+def test_a_file_that_the_manifest_does_not_know_is_named(folder):
+    (folder / "train" / "00009.labels").write_bytes(b"abcd")
+    (problem,) = verify(folder)
+    assert str(folder / "train" / "00009.labels") in problem
+
+
+def test_list_offsets_that_fall_are_named_with_their_file(folder, tmp_path, monkeypatch):
+    def change(inputs, counts):
+        offsets = np.array(inputs.lists["many"].offsets)
+        offsets[5], offsets[4] = offsets[4], offsets[-1]
+        inputs.lists["many"] = Ragged(inputs.lists["many"].values, offsets)
+
+    monkeypatch.setattr(Inputs, "check", lambda *_: None)
+    problems = _rewritten(folder, tmp_path / "bad", change)
+    assert any("many.offsets does not rise" in problem for problem in problems)
+
+
+def test_parts_that_do_not_follow_each_other_in_time_are_named(tmp_path):
+    dataset = from_arrays(np.zeros(20), {"a": np.arange(20)}, times=np.arange(20))
+    later = dataset.evaluation.shards[0]
+    later.times[:] -= 100
+    dataset.save(tmp_path / "set")
+    (problem,) = verify(tmp_path / "set")
+    assert "evaluation/00000.times begins before" in problem

@@ -12,7 +12,7 @@ from slipstream.commands.terminal import err, human, out, progress, says_what_is
 from slipstream.data.dictionary import Dictionary, decode
 from slipstream.data.inputs import Array
 from slipstream.data.layout import PARTS
-from slipstream.errors import ConfigError
+from slipstream.errors import ConfigError, did_you_mean
 from slipstream.ordering import InputOrder
 from slipstream.skew import pooled, top_share
 
@@ -67,7 +67,9 @@ def verify_command(folder: Path = _FOLDER) -> None:
         err.print(f"slipstream: {problem}", soft_wrap=True)
     if problems:
         raise typer.Exit(1)
-    out.print(f"{folder}: {len(files)} files, {human(total)}B, all as they should be.")
+    out.print(
+        f"{folder}: {len(files)} files, {human(total)}B, all as they should be.", soft_wrap=True
+    )
 
 
 @app.command("read")
@@ -89,7 +91,7 @@ def read(
 
     dataset = Dataset.open(folder)
     if part not in PARTS:
-        raise ConfigError(f"There is no part {part!r}. Choose from {', '.join(PARTS)}.")
+        raise ConfigError(f"There is no part {part!r}.{did_you_mean(part, PARTS)}")
     source = dataset.parts[part]
     order = InputOrder(len(source), seed=shuffle, epochs=epochs, limit=limit)
     inputs, batches, positives = 0, 0, 0.0
@@ -107,7 +109,8 @@ def read(
     rate = f", {positives / inputs:.2%} positive" if inputs else ""
     out.print(
         f"{inputs:,} inputs in {batches:,} batches{rate}, in {seconds:.2f} s "
-        f"({human(inputs / seconds)} inputs/s)"
+        f"({human(inputs / seconds)} inputs/s)",
+        soft_wrap=True,
     )
 
 
@@ -119,9 +122,13 @@ def _headline(dataset: Dataset) -> str:
         origin += f", drift {source['drift']}"
     size = sum(info.bytes for info in dataset.manifest.files.values())
     schema = dataset.schema
+    also = [name for name, there in (("weights", schema.weights), ("times", schema.times)) if there]
+    bad = sum(dataset.manifest.bad_rows.values())
     return (
         f"{dataset.folder}: {origin}; {human(size)}B; {len(schema.columns)} columns in "
         f"{len(schema.tables)} tables, {len(schema.dense)} dense values"
+        + "".join(f", {name}" for name in also)
+        + (f"; {bad:,} bad rows set aside" if bad else "")
     )
 
 
@@ -155,7 +162,10 @@ def _show_tables(dataset: Dataset) -> None:
 
 
 def _skew(counts: Array) -> list[str]:
-    shares = [f"{top_share(counts, share):.1%}" for share in (0.001, 0.01, 0.1)]
+    shares = [
+        f"{top_share(counts, share):.1%}" if len(counts) * share >= 1 else "-"
+        for share in (0.001, 0.01, 0.1)
+    ]
     return [f"{len(counts):,}", *shares]
 
 
@@ -178,6 +188,9 @@ def _decoded(dataset: Dataset, part: Part, number: int) -> str:
         values = [decode(row, shared, known[shared.name]) for row in ids]
         listed = values[0] if column.kind == "single" else f"[{', '.join(values)}]"
         words.append(f"{column.name}={listed}")
+    if run.weights is not None:
+        words.append(f"weight={run.weights[0]:g}")
     if run.times is not None:
         words.append(f"time={run.times[0]}")
-    return f"input {number}: " + " ".join(words)
+    line = f"input {number}: " + " ".join(words)
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in line)

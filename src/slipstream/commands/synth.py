@@ -9,6 +9,7 @@ import typer
 
 from slipstream.commands.terminal import human, out, progress, says_what_is_wrong
 from slipstream.data.synthetic.shapes import SHAPES
+from slipstream.errors import ConfigError
 
 
 @says_what_is_wrong
@@ -52,11 +53,13 @@ def synth(
     recipe = Recipe(shape, rows, seed, positives, exponent, drift, min_count)
     begun = time.perf_counter()
     if raw is not None:
+        if min_count != 2:
+            raise ConfigError("A raw log has no ids, so --min-count means nothing with --raw.")
         with progress("writing", rows, "rows") as done:
             write_raw(recipe, raw, to, force=force, device=device, progress=done)
     else:
-        with progress("making", 2 * rows, "rows") as done:
-            synthesize(recipe, to, force=force, device=device, progress=done)
+        with progress("making", rows, "rows") as done:  # each row is done twice
+            synthesize(recipe, to, force=force, device=device, progress=lambda n: done(n / 2))
     seconds = time.perf_counter() - begun
     rate = human(rows / seconds)
     out.print(f"{to}: {rows:,} rows of {shape} in {seconds:.1f} s ({rate} rows/s)", soft_wrap=True)

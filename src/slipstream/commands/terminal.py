@@ -28,8 +28,8 @@ class _Console(Console):
         raise SystemExit(0)
 
 
-out = _Console(highlight=False, markup=False)
-err = Console(stderr=True, highlight=False, markup=False)
+out = _Console(highlight=False, markup=False, emoji=False)
+err = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def says_what_is_wrong(command: Callable[P, R]) -> Callable[P, R]:
@@ -56,7 +56,7 @@ def says_what_is_wrong(command: Callable[P, R]) -> Callable[P, R]:
 
 
 @contextmanager
-def progress(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+def progress(what: str, total: int, unit: str) -> Iterator[Callable[[float], None]]:
     """A bar with amount, rate and time left; nothing at all where no terminal shows it."""
     columns = (
         TextColumn(what),
@@ -94,10 +94,11 @@ def human(amount: float) -> str:
         >>> human(2_400_000)
         '2.4 M'
     """
-    for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if amount >= size:
-            return f"{amount / size:.3g} {suffix}"
-    return f"{amount:.3g}"
+    for suffix in ("", "k", "M", "G"):
+        if amount < 999.5:
+            return f"{amount:.3g} {suffix}".rstrip()
+        amount /= 1000
+    return f"{amount:,.3g} T" if amount < 999.5 else f"{amount:,.0f} T"
 
 
 class _Rate(ProgressColumn):

@@ -36,9 +36,13 @@ class Loader:
         pin_memory: Put batches in page-locked memory, for copies to a GPU beside its work.
 
     Example:
-        >>> loader = Loader(dataset.train, 2048)  # doctest: +SKIP
-        >>> for batch in loader:  # doctest: +SKIP
-        ...     coming = loader.peek(8)
+        >>> loader = Loader(dataset.train, 512)
+        >>> for batch in loader:
+        ...     print(batch.n_valid, [coming.n_valid for coming in loader.peek(2)])
+        512 [512, 512]
+        512 [512, 164]
+        512 [164]
+        164 []
     """
 
     def __init__(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from slipstream.errors import DataError
+from slipstream.errors import DataError, did_you_mean
 
 Kind = Literal["single", "sum", "mean", "sequence"]
 ValueKind = Literal["hex", "int", "text"]
@@ -104,9 +103,8 @@ class Schema:
         for table in self.tables:
             if table.name == name:
                 return table
-        near = get_close_matches(name, [table.name for table in self.tables], n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise DataError(f"There is no table {name!r}.{hint}")
+        names = [table.name for table in self.tables]
+        raise DataError(f"There is no table {name!r}.{did_you_mean(name, names)}")
 
     @property
     def singles(self) -> tuple[Column, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from slipstream.data.build import Lists, from_arrays
 from slipstream.data.dataset import Dataset
 from slipstream.data.inputs import Array
 from slipstream.data.schema import Kind
-from slipstream.errors import DataError
+from slipstream.errors import DataError, did_you_mean
 
 
 def from_table(
@@ -39,15 +38,14 @@ def from_table(
         options: Passed on to `from_arrays`.
 
     Example:
-        >>> from_table(frame, label="click", columns=["user", "ad"])  # doctest: +SKIP
+        >>> len(from_table(frame, label="click", columns=["user", "ad"]).train)
+        2
     """
     names = list(getattr(table, "column_names", None) or table.columns)
 
     def take(name: str) -> Any:
         if name not in names:
-            near = get_close_matches(name, names, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else f" It has {', '.join(names)}."
-            raise DataError(f"The table has no column {name!r}.{hint}")
+            raise DataError(f"The table has no column {name!r}.{did_you_mean(name, names)}")
         return table[name]
 
     values: dict[str, Array | Lists] = {name: _values(take(name)) for name in columns}

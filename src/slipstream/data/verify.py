@@ -29,14 +29,14 @@ def verify(folder: str | Path, progress: Progress = lambda _: None) -> list[str]
         progress: Called with a number of bytes done, of those in all files.
 
     Example:
-        >>> verify("clicks")  # doctest: +SKIP
+        >>> verify("clicks")
         []
     """
     dataset = Dataset.open(folder)
-    damaged = list(_damaged_files(dataset, progress))
+    damaged = [*_damaged_files(dataset, progress), *_other_files(dataset)]
     if damaged:  # what damaged files hold is not worth reporting
         return damaged
-    problems: list[str] = []
+    problems = [*_check_tables(dataset)]
     counts = {table.name: np.zeros(table.rows, dtype=np.int64) for table in dataset.schema.tables}
     for part in dataset.parts.values():
         problems += _check_part(dataset, part, counts if part.name == "train" else None)
@@ -60,6 +60,33 @@ def _damaged_files(dataset: Dataset, progress: Progress) -> Iterator[str]:
             )
 
 
+def _other_files(dataset: Dataset) -> Iterator[str]:
+    """Files that the manifest knows nothing of."""
+    assert dataset.folder is not None, "a data set that was opened has a folder"
+    known = {MANIFEST, *dataset.manifest.files}
+    for path in sorted(dataset.folder.rglob("*")):
+        if path.is_file() and path.relative_to(dataset.folder).as_posix() not in known:
+            yield f"{path} is not part of the data set. Move it elsewhere."
+
+
+def _check_tables(dataset: Dataset) -> Iterator[str]:
+    """Every id of a table that has values has one."""
+    for table in dataset.schema.tables:
+        dictionary = dataset.dictionary(table.name)
+        if dictionary is None:
+            continue
+        file = _path(dataset, table_file(dataset.schema, table.name, "values"))
+        offsets = dictionary.offsets
+        entries = len(dictionary.values) if offsets is None else len(offsets) - 1
+        if entries < table.rows:
+            yield f"{file} has {entries} values for {table.rows} ids of table {table.name!r}."
+        elif offsets is not None and (
+            offsets[0] != 0 or offsets[-1] != len(dictionary.values) or np.any(np.diff(offsets) < 0)
+        ):
+            file = _path(dataset, table_file(dataset.schema, table.name, "offsets"))
+            yield f"{file} does not rise from 0 to the number of bytes in the values."
+
+
 def _check_part(dataset: Dataset, part: Part, counts: dict[str, Array] | None) -> list[str]:
     """Problems of one part; adds the accesses of its ids to `counts` if there are any."""
     schema, info = dataset.schema, dataset.manifest.parts[part.name]
@@ -67,7 +94,15 @@ def _check_part(dataset: Dataset, part: Part, counts: dict[str, Array] | None) -
     positives = 0.0
     lengths: dict[str, Counter[int]] = {column.name: Counter() for column in schema.lists}
     last_time: int | None = None
+    if info.rows != sum(info.shards):
+        problems.setdefault(
+            f"{_path(dataset, MANIFEST)} gives {info.rows} inputs in {part.name}, its shards have "
+            f"{sum(info.shards)}."
+        )
     for shard, inputs in enumerate(part.shards):
+        broken = _broken_lists(dataset, part.name, shard, inputs)
+        if broken:
+            return [*problems, *broken]  # what they hold cannot be read
         for start in range(0, len(inputs), _AT_ONCE):
             run = inputs.slice(start, min(start + _AT_ONCE, len(inputs)))
             for problem in _check_run(dataset, part.name, shard, run, counts):
@@ -94,6 +129,17 @@ def _check_part(dataset: Dataset, part: Part, counts: dict[str, Array] | None) -
                 "there are."
             )
     return list(problems)
+
+
+def _broken_lists(dataset: Dataset, part: str, shard: int, inputs: Inputs) -> list[str]:
+    return [
+        f"{_path(dataset, list_file(dataset.schema, part, shard, name, 'offsets'))} does not rise "
+        "from 0 to the number of values."
+        for name, ragged in inputs.lists.items()
+        if ragged.offsets[0] != 0
+        or ragged.offsets[-1] != len(ragged.values)
+        or np.any(np.diff(ragged.offsets) < 0)
+    ]
 
 
 def _check_run(

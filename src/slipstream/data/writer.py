@@ -42,9 +42,14 @@ class DatasetWriter:
         force: Replace a data set that is already at `out`.
 
     Example:
-        >>> with DatasetWriter(out, schema, source={"kind": "example"}) as writer:  # doctest: +SKIP
-        ...     writer.append("train", inputs)
-        ...     writer.finish(counts, dictionaries)
+        >>> names = [table.name for table in dataset.schema.tables]
+        >>> with DatasetWriter("half", dataset.schema, source={"kind": "example"}) as writer:
+        ...     writer.append("train", dataset.train.shards[0].slice(0, 800))
+        ...     writer.finish(
+        ...         {name: dataset.counts(name) for name in names},
+        ...         {name: dataset.dictionary(name) for name in names},
+        ...     ).name
+        'half'
     """
 
     def __init__(

@@ -1,3 +1,5 @@
+import hashlib
+
 import numpy as np
 import pytest
 import torch
@@ -40,3 +42,9 @@ def test_a_drift_reads_back_as_it_was_written():
         assert Drift.parse(str(drift)) == drift
     both = Drift.parse("popularity=gradual,teacher=sudden@0.5")
     assert (both.popularity.kind, both.teacher.share) == ("gradual", 0.5)
+
+
+def test_the_tables_of_a_law_are_those_of_every_machine():
+    law = PowerLaw.over(10_131_227, 1.1, torch.device("cpu"))
+    tables = torch.stack([law.first, law.width, law.threshold, law.alias]).numpy()
+    assert hashlib.sha256(tables.astype("<i8").tobytes()).hexdigest()[:16] == "52d2144a2922eca9"

@@ -1,4 +1,7 @@
 import hashlib
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -213,3 +216,22 @@ def test_a_failure_half_way_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         synthesize(Recipe(rows=1000), tmp_path / "set", progress=stop)
     assert list(tmp_path.iterdir()) == []
+
+
+PEAK = """
+import resource, sys, slipstream
+slipstream.synthesize(slipstream.Recipe("criteo-kaggle", int(sys.argv[1])), sys.argv[2])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_memory_does_not_grow_with_the_number_of_inputs(tmp_path):
+    peaks = []
+    for rows in (2_000_000, 12_000_000):
+        words = [sys.executable, "-c", PEAK, str(rows), str(tmp_path / str(rows))]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        peaks.append(int(done.stdout))
+        shutil.rmtree(tmp_path / str(rows))
+    assert peaks[1] < 1.15 * peaks[0]

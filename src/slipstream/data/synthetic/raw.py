@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +23,7 @@ from slipstream.data.synthetic.bits import key, low32, words
 from slipstream.data.synthetic.shapes import SHAPES
 from slipstream.data.synthetic.synth import Progress, Recipe, raw_values
 from slipstream.data.synthetic.world import DENSE_VALUES, MISSING_VALUE, RawInputs, World
-from slipstream.errors import ConfigError, DataError
+from slipstream.errors import ConfigError, DataError, did_you_mean
 
 _HEX = np.array([f"{byte:02x}" for byte in range(256)], dtype="S2").view(np.uint16)
 _BEHAVIOURS = np.array(["pv", "cart", "fav", "buy"], dtype="S4").view(np.uint8).reshape(-1, 4)
@@ -57,7 +56,8 @@ def write_raw(
         progress: Called with a number of rows done; each row is done once.
 
     Example:
-        >>> write_raw(Recipe("avazu", rows=10_000), "avazu", "train.gz")  # doctest: +SKIP
+        >>> write_raw(Recipe("avazu", rows=100), "avazu", "train.gz").name
+        'train.gz'
     """
     log = _format_named(format)
     shapes = [name for name, shape in SHAPES.items() if shape.raw == format]
@@ -133,11 +133,7 @@ _FORMATS = {
 
 def _format_named(name: str) -> _Format:
     if name not in _FORMATS:
-        near = get_close_matches(name, _FORMATS, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise ConfigError(
-            f"There is no raw format {name!r}.{hint} Choose from {', '.join(_FORMATS)}."
-        )
+        raise ConfigError(f"There is no raw format {name!r}.{did_you_mean(name, _FORMATS)}")
     return _FORMATS[name]
 
 

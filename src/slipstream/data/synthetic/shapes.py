@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 from slipstream.data.schema import Kind, ValueKind
-from slipstream.errors import ConfigError
+from slipstream.errors import ConfigError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -190,7 +189,5 @@ SHAPES = {shape.name: shape for shape in (_small(), _criteo_kaggle(), _avazu(), 
 def shape_named(name: str) -> Shape:
     """The shape of that name."""
     if name not in SHAPES:
-        near = get_close_matches(name, SHAPES, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise ConfigError(f"There is no shape {name!r}.{hint} Choose from {', '.join(SHAPES)}.")
+        raise ConfigError(f"There is no shape {name!r}.{did_you_mean(name, SHAPES)}")
     return SHAPES[name]

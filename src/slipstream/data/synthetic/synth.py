@@ -105,7 +105,8 @@ def synthesize(
         progress: Called with a number of rows done; each row is done twice.
 
     Example:
-        >>> synthesize(Recipe(rows=10_000), "clicks")  # doctest: +SKIP
+        >>> synthesize(Recipe(rows=10_000), "more-clicks").name
+        'more-clicks'
     """
     check_free(Path(out).resolve(), force)  # now, not after minutes of work
     world = recipe.world(device)
