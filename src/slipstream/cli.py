@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-
 import typer
 
 from slipstream.commands import data, synth
@@ -32,7 +29,4 @@ def _options(
 
 def main() -> None:
     """Run the command line."""
-    try:
-        app()
-    except BrokenPipeError:  # whoever reads our output has enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    app()

@@ -74,7 +74,7 @@ def test_read_goes_through_every_input(clicks):
         (("synth", "--shape", "smal", "--out", "x"), 2, "Did you mean small?"),
         (("synth", "--rows", "-3", "--out", "x"), 2, "rows is -3"),
         (("synth", "--raw", "criteo", "--shape", "avazu", "--out", "x"), 2, "criteo-kaggle"),
-        (("synth", "--out", "/dev/null/x"), 2, "Not a directory"),
+        (("synth", "--out", "/dev/null/x"), 2, "/dev/null is not a folder"),
         (("data", "show", "nowhere"), 2, "nowhere is not a packed data set"),
         (("data", "verify", "."), 2, "has no manifest.json"),
         (("data", "shw", "x"), 2, "show"),
@@ -170,10 +170,8 @@ def test_a_full_disk_is_a_sentence_and_leaves_nothing(tmp_path):
         subprocess.run(["umount", str(disk)], check=True)
 
 
-@pytest.mark.parametrize("words", ["data show {clicks}", "--help", "--version"])
-def test_a_reader_that_has_enough_is_no_error(clicks, words):
-    command = f"{sys.executable} -m slipstream {words.format(clicks=clicks)}"
-    line = f"{command} | true; exit ${{PIPESTATUS[0]}}"
+def test_a_reader_that_has_enough_is_no_error(clicks):
+    line = f"{sys.executable} -m slipstream data show {clicks} | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0
     assert done.stderr == ""

@@ -25,6 +25,8 @@ def claimed(out: Path) -> Iterator[Path]:
     """
     if not out.name:
         raise DataError(f"{out} cannot be replaced. Choose a folder or file inside it.")
+    if out.parent.exists() and not out.parent.is_dir():
+        raise DataError(f"{out.parent} is not a folder, so nothing can be made inside it.")
     work = out.with_name(out.name + ".partial")
     work.parent.mkdir(parents=True, exist_ok=True)
     path = work.with_name(work.name + ".lock")
@@ -49,7 +51,10 @@ def check_free(out: Path, force: bool) -> None:
     if stranger:
         raise DataError(f"{out} {stranger}, so it is left alone. Choose another folder.")
     if not force:
-        raise DataError(f"{out} already holds a data set. Choose another folder, or force it.")
+        raise DataError(
+            f"{out} already holds a data set. Choose another folder, or add --force (in Python, "
+            "force=True)."
+        )
 
 
 def give_name(work: Path, out: Path, force: bool) -> None:

@@ -226,4 +226,4 @@ def _check_free(out: Path, force: bool) -> None:
     if out.is_dir():
         raise DataError(f"{out} is a folder. Choose the name of a file.")
     if out.exists() and not force:
-        raise DataError(f"{out} exists already. Choose another name, or force it.")
+        raise DataError(f"{out} exists already. Choose another name, or add --force.")
