@@ -71,9 +71,7 @@ class DatasetWriter:
         self.work = work or _claim(self.out.with_name(self.out.name + ".partial"))
         position = resume or {"files": {}, "parts": {}}
         self._files = {name: FileInfo(**info) for name, info in position["files"].items()}
-        self._parts = {
-            name: _PartWriter(self, name, position["parts"].get(name)) for name in PARTS
-        }
+        self._parts = {name: _PartWriter(self, name, position["parts"].get(name)) for name in PARTS}
 
     def append(self, part: str, inputs: Inputs) -> None:
         """Add inputs to the end of a part."""
@@ -104,9 +102,7 @@ class DatasetWriter:
 
         The arguments are those of `complete`.
         """
-        self.complete(
-            counts, dictionaries, bad_rows=bad_rows, oracle=oracle, buckets=buckets
-        )
+        self.complete(counts, dictionaries, bad_rows=bad_rows, oracle=oracle, buckets=buckets)
         (self.work / "pid").unlink(missing_ok=True)
         give_name(self.work, self.out, self.force)
         return self.out

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from slipstream.data.formats.spec import Categorical, LogSpec, Time, Values
 
-_HEX = ("site_id", "site_domain", "site_category", "app_id", "app_domain", "app_category")
-_HEX += ("device_id", "device_ip", "device_model")
+_HEX = (
+    *("site_id", "site_domain", "site_category", "app_id", "app_domain", "app_category"),
+    *("device_id", "device_ip", "device_model"),
+)
 _HEADER = (
     *("id", "click", "hour", "C1", "banner_pos", *_HEX, "device_type", "device_conn_type"),
     *(f"C{number}" for number in range(14, 22)),

@@ -19,8 +19,10 @@ from slipstream.data.formats.spec import (
 )
 from slipstream.errors import ConfigError
 
-_KEYS = ("label", "dense", "categorical", "lists", "time", "weight", "sort", "negatives")
-_KEYS += ("history", "separator", "names")
+_KEYS = (
+    *("label", "dense", "categorical", "lists", "time", "weight", "sort", "negatives"),
+    *("history", "separator", "names"),
+)
 _LIST_KINDS = ("sum", "mean", "sequence")
 
 
@@ -68,8 +70,12 @@ class _Schema:
         if names is not None:
             names = tuple(self._text("names", name) for name in self._list("names"))
         separator = self.given.get("separator")
-        if separator is not None and (not isinstance(separator, str) or len(separator) != 1
-                                      or not separator.isascii() or separator in '"\n\r'):
+        if separator is not None and (
+            not isinstance(separator, str)
+            or len(separator) != 1
+            or not separator.isascii()
+            or separator in '"\n\r'
+        ):
             raise self._wrong("separator", f"is {separator!r}; give one ASCII character")
         self._check_names(columns, [one.name for one in self._dense()])
         return LogSpec(
@@ -121,15 +127,16 @@ class _Schema:
             raise self._wrong(where, f"has values {values!r}; choose from hex, int, text, hour")
         if values == "hour" and lists:
             raise self._wrong(where, "cannot have values `hour`: a list has no time of its own")
-        kind = given.get("kind", "mean") if lists else "single"
+        kind: Any = given.get("kind", "mean") if lists else "single"
         if lists and kind not in _LIST_KINDS:
             raise self._wrong(where, f"has kind {kind!r}; choose from {', '.join(_LIST_KINDS)}")
         split = given.get("split", " ") if lists else None
         if lists and (not isinstance(split, str) or not split):
             raise self._wrong(where, f"has split {split!r}; give the text between two values")
         field = given.get("field", name if values != "hour" else "")
-        return Categorical(name, field, self._text(where, given.get("table", name)), values, kind,
-                           split)
+        return Categorical(
+            name, field, self._text(where, given.get("table", name)), values, kind, split
+        )
 
     def _with_field(self, column: Categorical) -> Categorical:
         """An hour column takes its field from the time."""
@@ -205,9 +212,7 @@ class _Schema:
 
     def _whole(self, where: str, key: str, value: Any, least: int) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise self._wrong(
-                where, f"has {key} {value!r}; give a whole number from {least} on"
-            )
+            raise self._wrong(where, f"has {key} {value!r}; give a whole number from {least} on")
         return value
 
     def _mapping(self, where: str, given: Any, keys: tuple[str, ...]) -> dict[str, Any]:

@@ -154,9 +154,7 @@ def _records(data: bytes, line: int, quotes: bool) -> list[tuple[int, bytes]]:
     return records
 
 
-def _fields(
-    record: bytes, wanted: int, separator: str, quotes: bool
-) -> tuple[str, str, list[str]]:
+def _fields(record: bytes, wanted: int, separator: str, quotes: bool) -> tuple[str, str, list[str]]:
     """What is wrong with a line in few words and in a sentence, or its fields."""
     if not record:
         return "blank line", "the line is blank", []

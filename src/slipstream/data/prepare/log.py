@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -59,10 +60,14 @@ class Log:
         shape = None if width is None else (self.rows, width)
         return mapped(self._folder / name, np.dtype(dtype), shape)  # type: ignore[call-overload]
 
+    def key_dtype(self, table: str) -> np.dtype[Any]:
+        """The dtype of the keys of a table."""
+        return KEY_DTYPE[self.kinds[table]]
+
     def keys(self, column: str) -> Array:
         """The keys of a column of the log, by row; flat for a list column."""
         table = next(c.table for c in self.spec.columns if c.name == column)
-        return self.spilled(self._places[column], KEY_DTYPE[self.kinds[table]])
+        return self.spilled(self._places[column], self.key_dtype(table))
 
     def missing(self, column: str) -> Array:
         """Where a column of the log has no value, by row; flat for a list column."""
@@ -104,7 +109,9 @@ class Log:
             return Keys(self.keys(source)[members], self.missing(source)[members], offsets)
         if column.kind != "single":
             return self._lists(column.name, rows)
-        if drawn is not None and column.name in self.spec.negatives.columns:  # type: ignore[union-attr]
+        negatives = self.spec.negatives
+        if drawn is not None and negatives is not None and column.name in negatives.columns:
+            assert not isinstance(rows, slice), "where there are negatives, rows are listed"
             rows = np.where(drawn >= 0, drawn, rows)
         return Keys(self.keys(column.name)[rows], self.missing(column.name)[rows])
 
@@ -209,7 +216,9 @@ class Log:
             fresh[1:] = own[1:] != own[:-1]
             fresh[0] = last is None or own[0] != last
             groups = np.maximum.accumulate(np.where(fresh, before, group))
-            begin[rows] = np.where(unknown[rows], before, np.maximum(groups, before - history.length))
+            begin[rows] = np.where(
+                unknown[rows], before, np.maximum(groups, before - history.length)
+            )
             end[rows] = before
             clicks[done : done + int(clicked.sum())] = rows[clicked]
             done, group, last = done + int(clicked.sum()), int(groups[-1]), own[-1]

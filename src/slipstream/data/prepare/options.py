@@ -66,8 +66,9 @@ class Options:
         if self.extend and self.dictionary is None:
             raise ConfigError("extend needs a dictionary to extend: name a data set.")
         if self.dictionary is not None and (self.hash is not None or self.max_rows is not None):
-            raise ConfigError("With a dictionary its tables are as they are: leave out hash and "
-                              "max_rows.")
+            raise ConfigError(
+                "With a dictionary its tables are as they are: leave out hash and max_rows."
+            )
 
     def _check_split(self) -> None:
         if self.split not in ("time", "random"):
@@ -77,7 +78,7 @@ class Options:
             share = getattr(self, name)
             if share == "day":
                 if self.split == "random":
-                    raise ConfigError(f"{name} is a day, but a random split has none: give a share.")
+                    raise ConfigError(f"{name} is a day; a random split has none, give a share.")
             elif isinstance(share, str) or not 0 <= share < 1:
                 raise ConfigError(f"{name} is {share}; choose a share from 0 to 1, or day.")
             else:

@@ -77,9 +77,7 @@ def _pieces(ends: tuple[int, int, int], first: int, size: int) -> Iterator[Piece
         start = end
 
 
-def _inputs(
-    schema: Schema, log: Log, finders: dict[str, Encoder], start: int, stop: int
-) -> Inputs:
+def _inputs(schema: Schema, log: Log, finders: dict[str, Encoder], start: int, stop: int) -> Inputs:
     rows, drawn = log.taken(start, stop)
     spec = log.spec
     n = rows.stop - rows.start if isinstance(rows, slice) else len(rows)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from slipstream.data.dataset import Dataset
 from slipstream.data.formats.spec import LogSpec
 from slipstream.data.layout import MANIFEST
+from slipstream.data.manifest import read_manifest
 from slipstream.data.prepare.estimate import disk_needed
 from slipstream.data.prepare.log import Log
 from slipstream.data.prepare.options import Options
@@ -24,6 +27,7 @@ from slipstream.data.prepare.source import Source
 from slipstream.data.prepare.spill import mapped
 from slipstream.data.prepare.state import State, fingerprint
 from slipstream.data.prepare.tables import MadeTable, make_table
+from slipstream.data.prepare.taken_over import check_fits, take_over_table
 from slipstream.data.schema import Schema, Table
 from slipstream.data.writer import DatasetWriter, check_free, give_name
 from slipstream.errors import SlipstreamError
@@ -59,6 +63,8 @@ def prepare(
     memory = Memory(options.memory)
     source = Source(spec, files, memory.block)
     kinds = source.kinds()
+    if options.dictionary is not None:
+        read_manifest(options.dictionary)
     work = out.with_name(out.name + ".partial")
     named = State.peek(work, fingerprint(spec, files, options)).get("naming", False)
     if not named:
@@ -184,16 +190,19 @@ class _Run:
 
     def _tables(self, log: Log, train: int) -> dict[str, MadeTable]:
         tables: dict[str, MadeTable] = {}
+        base = None if self.options.dictionary is None else Dataset.open(self.options.dictionary)
+        if base is not None:
+            check_fits(base, log)
         names = list(dict.fromkeys(column.table for column in log.columns))
         for number, name in enumerate(names):
-            folder = self.state.work / "tables" / table_folder(self.spec, name)
-            texts = self.state.work / "texts" / table_folder(self.spec, name)
-
-            def make(name: str = name, folder: Path = folder, texts: Path = texts) -> Any:
-                return make_table(
-                    log, name, train, self.options, self.memory, folder, texts
-                )
-
+            folder, texts = (
+                self.state.work / kind / table_folder(self.spec, name)
+                for kind in ("tables", "texts")
+            )
+            rest = (log, name, train, self.options, self.memory, folder, texts)
+            make = partial(make_table, *rest)
+            if base is not None:
+                make = partial(take_over_table, base, *rest)
             tables[name] = MadeTable(Table(**self.state.once(f"table {name}", make)), folder)
             self.progress("counting", (number + 1) * train // len(names), train)
         return tables
@@ -201,7 +210,7 @@ class _Run:
     def _origin(self, read: dict[str, Any], lost: int) -> dict[str, Any]:
         """What the manifest says of where the inputs came from."""
         options = asdict(self.options)
-        for name in ("memory", "rows_per_shard", "dictionary"):
+        for name in ("memory", "rows_per_shard", "dictionary"):  # say nothing of the result
             options.pop(name)
         origin: dict[str, Any] = {
             "kind": "log",
@@ -215,6 +224,8 @@ class _Run:
             "replaced": dict(sorted(read["notes"].items())),
             "options": options,
         }
+        if self.options.dictionary is not None:
+            origin["dictionary"] = read_manifest(self.options.dictionary).checksum
         if self.spec.negatives is not None:
             origin["negatives"] = {**asdict(self.spec.negatives), "not_found": lost}
         return origin

@@ -116,9 +116,7 @@ class Source:
                     assert isinstance(inner, pl.DataType)
                     kind = values.key_values(inner)
                 except DataError as error:
-                    raise DataError(
-                        f"{self.inputs[0]}: column {column.field!r} {error}."
-                    ) from None
+                    raise DataError(f"{self.inputs[0]}: column {column.field!r} {error}.") from None
             if kinds.setdefault(column.table, kind) != kind:
                 raise DataError(
                     f"Table {column.table!r} would mix {kinds[column.table]} and {kind} values: "
@@ -158,7 +156,7 @@ class Source:
                 block.consumed / max(1, size),
             )
 
-    def _frames(self, number: int, start: int, line: int) -> Iterator[Piece]:
+    def _frames(self, number: int, start: int, _: int) -> Iterator[Piece]:
         path = self.inputs[number]
         try:
             lazy = pl.scan_parquet(path, glob=False).select(self.spec.used)

@@ -125,8 +125,7 @@ class _Text:
                 lines = b"".join(pieces).count(b"\n")
                 where = "" if line is None else f" after line {line - 1 + lines}"
                 raise DataError(
-                    f"{self.path} is damaged or cut off{where}: {error}. "
-                    "Download or copy it again."
+                    f"{self.path} is damaged or cut off{where}: {error}. Download or copy it again."
                 ) from None
             if piece is None:
                 break

@@ -87,18 +87,14 @@ def _hashed_table(
         of_bucket[start:stop] = ranked.unseen
     for start, stop in slices(0, len(ids)):
         of_bucket[kept.keys[start:stop]] = ids[start:stop]
-    return Table(
-        name, ranked.rows, ranked.unseen, ranked.missing, buckets=buckets, hashed=kind
-    )
+    return Table(name, ranked.rows, ranked.unseen, ranked.missing, buckets=buckets, hashed=kind)
 
 
 def count_table(
     log: Log, name: str, train: int, hash: int | None, memory: Memory, folder: Path
 ) -> tuple[Array, Array, int]:
     """The keys of a table in rising order, how often each occurs in training, and the missing."""
-    from slipstream.data.prepare.values import KEY_DTYPE
-
-    dtype = KEY_DTYPE["int" if hash is not None else log.kinds[name]]
+    dtype = np.dtype("<i8") if hash is not None else log.key_dtype(name)
     counts = KeyCounts(folder, dtype, memory.keys * 2)
     missing = 0
 

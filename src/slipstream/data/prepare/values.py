@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,7 +15,11 @@ from slipstream.data.schema import ValueKind
 from slipstream.errors import DataError
 
 _HEX = r"^[0-9a-f]{8}$"
-KEY_DTYPE = {"hex": np.dtype("<u4"), "int": np.dtype("<i8"), "text": np.dtype("<u8")}
+KEY_DTYPE: dict[ValueKind, np.dtype[Any]] = {
+    "hex": np.dtype("<u4"),
+    "int": np.dtype("<i8"),
+    "text": np.dtype("<u8"),
+}
 
 
 @dataclass(frozen=True)
@@ -101,8 +106,7 @@ def key_values(dtype: pl.DataType) -> ValueKind:
     if dtype in (pl.String, pl.Categorical, pl.Enum):
         return "text"
     raise DataError(
-        f"is of type {dtype}, which does not fit a categorical column; whole numbers and "
-        "strings do"
+        f"is of type {dtype}, which does not fit a categorical column; whole numbers and strings do"
     )
 
 
@@ -174,4 +178,3 @@ def _moments(field: pl.Series, format: str) -> pl.Series:
     if not any(part in format for part in ("%H", "%T", "%R", "%s", "%I", "%c", "%+")):
         return field.str.to_date(format, strict=False).cast(pl.Datetime("ms"))
     return field.str.to_datetime(format, time_unit="ms", strict=False, ambiguous="null")
-
