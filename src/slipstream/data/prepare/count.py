@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,26 @@ from slipstream.data.inputs import Array
 from slipstream.data.prepare.spill import Spill, mapped
 
 _MOST = 2**32
+
+
+@dataclass(frozen=True)
+class Counted:
+    """How often the values of a table occur in training.
+
+    Args:
+        keys: The keys in rising order.
+        counts: How often each occurs in the inputs: what ranks it.
+        seen: How often it occurs in the rows of the log, which negatives and histories repeat:
+            what earns it an id.
+        missing: How often the missing value occurs in the inputs.
+        missing_seen: How often it occurs in the rows of the log.
+    """
+
+    keys: Array
+    counts: Array
+    seen: Array
+    missing: int
+    missing_seen: int
 
 
 class KeyCounts:

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from slipstream.data.inputs import Array
+from slipstream.data.prepare.count import Counted
 from slipstream.data.prepare.order import slices
 from slipstream.data.prepare.spill import Spill, mapped
 from slipstream.data.prepare.values import KEY_DTYPE
@@ -49,19 +50,17 @@ class Kept:
 def keep(
     folder: Path,
     kind: ValueKind,
-    keys: Array,
-    counts: Array,
+    counted: Counted,
     least: int,
     texts: Path,
     limit: int,
 ) -> int:
-    """Write the values that occur at least `least` times; gives how often the others occur.
+    """Write the values that are seen at least `least` times; gives how often the others occur.
 
     Args:
         folder: Where to write them.
         kind: hex, int or text.
-        keys: The keys in rising order.
-        counts: How often each occurs in training.
+        counted: How often each value occurs in training.
         least: The least count that earns an id.
         texts: The folder with the strings behind the keys of text.
         limit: Bytes of text to sort at once.
@@ -70,15 +69,15 @@ def keep(
     spill = Spill(folder, dict.fromkeys(names, 0))
     spill.append({name: np.empty(0, dtype=np.uint8) for name in names})
     rest = total = 0
-    for start, stop in slices(0, len(keys)):
-        found = counts[start:stop]
-        good = found >= least
+    for start, stop in slices(0, len(counted.keys)):
+        found = counted.counts[start:stop]
+        good = counted.seen[start:stop] >= least
         rest += int(found[~good].sum())
         total += int(np.count_nonzero(good))
         if kind != "text":
-            spill.append({"kept.keys": keys[start:stop][good], "kept.counts": found[good]})
+            spill.append({"kept.keys": counted.keys[start:stop][good], "kept.counts": found[good]})
     if kind == "text":
-        written = _keep_text(spill, keys, counts, least, texts, limit)
+        written = _keep_text(spill, counted, least, texts, limit)
         if written != total:
             raise DataError(
                 f"Two of {written} different values share a 64-bit key. This is next to "
@@ -88,12 +87,10 @@ def keep(
     return rest
 
 
-def _keep_text(
-    spill: Spill, keys: Array, counts: Array, least: int, texts: Path, limit: int
-) -> int:
+def _keep_text(spill: Spill, counted: Counted, least: int, texts: Path, limit: int) -> int:
     """Write the strings in order, a range of them at a time."""
     size, sample = 0, []
-    for frame in _good(texts, keys, counts, least):
+    for frame in _good(texts, counted, least):
         size += int(frame["value"].str.len_bytes().sum()) + 64 * frame.height
         sample.append(frame["value"].gather_every(max(1, frame.height // _SAMPLE)))
     parts = max(1, -(-2 * size // limit))
@@ -105,7 +102,7 @@ def _keep_text(
     written = end = 0
     for low, high in zip([None, *cuts], [*cuts, None], strict=True):
         pieces = []
-        for frame in _good(texts, keys, counts, least):
+        for frame in _good(texts, counted, least):
             if low is not None:
                 frame = frame.filter(pl.col("value") >= low)
             if high is not None:
@@ -130,13 +127,12 @@ def _keep_text(
     return written
 
 
-def _good(texts: Path, keys: Array, counts: Array, least: int) -> Iterator[pl.DataFrame]:
-    """The strings that occur often enough, chunk by chunk: `key`, `value` and `count`."""
-    for path in sorted(texts.glob("*")):
+def _good(texts: Path, counted: Counted, least: int) -> Iterator[pl.DataFrame]:
+    """The strings that are seen often enough, chunk by chunk: `key`, `value` and `count`."""
+    keys = counted.keys
+    for path in sorted(texts.glob("*")) if len(keys) else []:
         frame = pl.read_ipc(path)
         found = frame["key"].to_numpy()
-        at = np.minimum(np.searchsorted(keys, found), max(0, len(keys) - 1))
-        count = np.zeros(len(found), dtype=np.int64)
-        if len(keys):
-            count = np.where(keys[at] == found, counts[at], 0)
-        yield frame.with_columns(count=pl.Series(count)).filter(pl.col("count") >= least)
+        at = np.minimum(np.searchsorted(keys, found), len(keys) - 1)
+        good = (keys[at] == found) & (counted.seen[at] >= least)
+        yield frame.with_columns(count=pl.Series(counted.counts[at])).filter(pl.Series(good))

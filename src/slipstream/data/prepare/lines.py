@@ -135,7 +135,8 @@ def _one_by_one(
         else:
             good.append(fields)
             lines.append(number)
-    columns = {name: [fields[place] for fields in good] for place, name in enumerate(names)}
+    # As Polars has it: a field without anything in it is null.
+    columns = {n: [fields[place] or None for fields in good] for place, n in enumerate(names)}
     frame = pl.DataFrame(columns, schema=dict.fromkeys(names, pl.String))
     return Rows(frame, np.array(lines, dtype=np.int64), bad, len(good) + len(bad))
 

@@ -97,9 +97,18 @@ class Log:
         owners = np.repeat(numbers, drawn.shape[1] + 1).reshape(found.shape)[found]
         return owners, np.concatenate([first, drawn], axis=1)[found]
 
-    def column(self, column: Column, start: int, stop: int) -> Keys:
-        """The keys of a column for the inputs of some events."""
-        rows, drawn = self.taken(start, stop)
+    @property
+    def derived(self) -> bool:
+        """Whether inputs hold values that their own rows do not."""
+        return self.spec.negatives is not None or self.spec.history is not None
+
+    def own_columns(self) -> list[Column]:
+        """The columns that rows have themselves: all but histories."""
+        return [column for column in self.columns if column.name not in self._from]
+
+    def column(self, column: Column, start: int, stop: int, *, own: bool = False) -> Keys:
+        """The keys of a column for the inputs of some events; `own` leaves out negatives."""
+        rows, drawn = (self.events(start, stop), None) if own else self.taken(start, stop)
         source = self._from.get(column.name)
         if source is not None:
             if isinstance(rows, slice):

@@ -160,6 +160,7 @@ class Parser:
             series = series.str.split(column.split or " ")
             lengths = np.where(empty, 0, series.list.len().to_numpy()).astype(np.int64)
             flat = series.filter(pl.Series(~empty)).explode()
+            flat = flat.set(flat == "", None)
         elif isinstance(series.dtype, pl.List):
             block.note(series.is_null().to_numpy(), column.field, "a list")
             lengths = series.list.len().fill_null(0).to_numpy().astype(np.int64)

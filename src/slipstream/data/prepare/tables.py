@@ -15,7 +15,7 @@ from slipstream.data.hashing import mix
 from slipstream.data.inputs import Array
 from slipstream.data.lookup import bytes_needed
 from slipstream.data.prepare.ahead import ahead
-from slipstream.data.prepare.count import KeyCounts, run_of
+from slipstream.data.prepare.count import Counted, KeyCounts, run_of
 from slipstream.data.prepare.kept import Kept, keep
 from slipstream.data.prepare.log import Log
 from slipstream.data.prepare.options import Options
@@ -61,12 +61,13 @@ def make_table(
 ) -> dict[str, Any]:
     """Make a table of the values in the first `train` events; gives its description as JSON."""
     kind = log.kinds[name]
-    keys, counts, missing = count_table(log, name, train, options.hash, memory, folder)
+    counted = count_table(log, name, train, options.hash, memory, folder)
     least = options.min_count
-    of_missing = missing if missing >= least else None
-    of_rest = 0 if of_missing is not None else missing
+    of_missing = counted.missing if counted.missing_seen >= least else None
     number_kind: ValueKind = "int" if options.hash is not None else kind
-    rest = keep(folder, number_kind, keys, counts, least, texts, memory.work // 8) + of_rest
+    rest = keep(folder, number_kind, counted, least, texts, memory.work // 8)
+    if of_missing is None:
+        rest += counted.missing
     kept = Kept.load(folder, number_kind)
     ranked = rank_table(folder, kept, rest, of_missing, options.max_rows, memory.keys * 4)
     if options.hash is None:
@@ -74,7 +75,7 @@ def make_table(
         table = Table(name, ranked.rows, ranked.unseen, ranked.missing, kind, ranked.buckets)
     else:
         table = _hashed_table(name, kind, options.hash, ranked, kept, folder)
-    _remove(folder, "kept.*", "falling", "by_count", "ids", "keys", "counts")
+    _remove(folder, "kept.*", "falling", "by_count", "ids", "keys", "counts", "seen", "own/*")
     return asdict(table)
 
 
@@ -92,14 +93,28 @@ def _hashed_table(
 
 def count_table(
     log: Log, name: str, train: int, hash: int | None, memory: Memory, folder: Path
+) -> Counted:
+    """Count a table in the first `train` events; with `hash`, its buckets instead of its keys."""
+    keys, counts, missing = _count(log, name, train, hash, memory, folder, own=False)
+    if not log.derived:
+        return Counted(keys, counts, counts, missing, missing)
+    own, times, missing_seen = _count(log, name, train, hash, memory, folder / "own", own=True)
+    seen = new_map(folder / "seen", len(keys), np.int64)
+    for start, stop in slices(0, len(keys) if len(own) else 0):
+        at = np.minimum(np.searchsorted(own, keys[start:stop]), len(own) - 1)
+        seen[start:stop] = np.where(own[at] == keys[start:stop], times[at], 0)
+    return Counted(keys, counts, seen, missing, missing_seen)
+
+
+def _count(
+    log: Log, name: str, train: int, hash: int | None, memory: Memory, folder: Path, own: bool
 ) -> tuple[Array, Array, int]:
-    """The keys of a table in rising order, how often each occurs in training, and the missing."""
     dtype = np.dtype("<i8") if hash is not None else log.key_dtype(name)
     counts = KeyCounts(folder, dtype, memory.keys * 2)
     missing = 0
 
     def count(piece: tuple[Column, int, int]) -> tuple[tuple[Array, Array], int]:
-        found = log.column(*piece)
+        found = log.column(*piece, own=own)
         keys = found.keys
         gone = int(np.count_nonzero(found.missing))
         if gone:
@@ -108,14 +123,16 @@ def count_table(
             keys = (mix(keys) % np.uint64(hash)).astype(np.int64)
         return run_of(keys), gone
 
-    for _, (run, gone) in ahead(count, _pieces(log, name, train, memory)):
+    for _, (run, gone) in ahead(count, _pieces(log, name, train, memory, own)):
         counts.add([run])
         missing += gone
     return (*counts.finish(), missing)
 
 
-def _pieces(log: Log, name: str, train: int, memory: Memory) -> Iterator[tuple[Column, int, int]]:
-    for column in log.columns:
+def _pieces(
+    log: Log, name: str, train: int, memory: Memory, own: bool
+) -> Iterator[tuple[Column, int, int]]:
+    for column in log.own_columns() if own else log.columns:
         if column.table == name:
             for start, stop in slices(0, train, max(1, memory.keys // log.width(column))):
                 yield column, start, stop

@@ -11,6 +11,7 @@ import numpy as np
 from slipstream.data.dataset import Dataset
 from slipstream.data.dictionary import Dictionary
 from slipstream.data.inputs import Array
+from slipstream.data.prepare.count import Counted
 from slipstream.data.prepare.kept import Kept, keep
 from slipstream.data.prepare.log import Log
 from slipstream.data.prepare.options import Options
@@ -63,25 +64,26 @@ def take_over_table(
     dictionary = base.dictionary(name)
     encoder = base.encoder(name)
     buckets = None if dictionary is not None else len(base.buckets(name))  # type: ignore[arg-type]
-    keys, counts, missing = count_table(log, name, train, buckets, memory, folder)
+    counted = count_table(log, name, train, buckets, memory, folder)
+    keys, missing = counted.keys, counted.missing
     id_counts = new_map(folder / "base_counts", table.rows, np.int64)
     extend = options.extend and dictionary is not None
-    new = Spill(folder, {"new.keys": 0, "new.counts": 0})
-    new.append({"new.keys": keys[:0], "new.counts": counts[:0]})
+    new = Spill(folder, {"new.keys": 0, "new.counts": 0, "new.seen": 0})
     for start, stop in slices(0, len(keys)):
-        some, times = keys[start:stop], counts[start:stop]
+        some, times = keys[start:stop], counted.counts[start:stop]
         if buckets is None:
             ids = encoder.ids(some, np.zeros(len(some), dtype=np.bool_))
         else:  # the keys are buckets already
             ids = np.asarray(base.buckets(name))[some]
         unknown = (ids == table.unseen) & extend
-        new.append({"new.keys": some[unknown], "new.counts": times[unknown]})
+        seen = counted.seen[start:stop][unknown]
+        new.append({"new.keys": some[unknown], "new.counts": times[unknown], "new.seen": seen})
         np.add.at(id_counts, ids[~unknown], times[~unknown])
     new.close()
     of_missing = None
     if table.missing is not None:
         id_counts[table.missing] += missing
-    elif extend and missing >= options.min_count:
+    elif extend and counted.missing_seen >= options.min_count:
         of_missing = missing
     else:
         id_counts[table.unseen] += missing
@@ -117,10 +119,9 @@ def _rank_new(
     """Rank the values that the data set does not have; those too rare stay unseen."""
     kind = log.kinds[name]
     keys = mapped(folder / "new.keys", log.key_dtype(name))
-    counts = mapped(folder / "new.counts", np.int64)
-    id_counts[table.unseen] += keep(
-        folder, kind, keys, counts, options.min_count, texts, memory.work // 8
-    )
+    counts, seen = (mapped(folder / f"new.{what}", np.int64) for what in ("counts", "seen"))
+    new = Counted(keys, counts, seen, 0, 0)
+    id_counts[table.unseen] += keep(folder, kind, new, options.min_count, texts, memory.work // 8)
     kept = Kept.load(folder, kind)
     ranked = rank_table(folder, kept, 0, missing, None, memory.keys * 4, first=table.rows)
     write_dictionary(folder, kept, ranked, kind, table.rows)

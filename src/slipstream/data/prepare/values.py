@@ -159,10 +159,9 @@ def _hex(field: pl.Series) -> Cells:
 
 
 def _text(field: pl.Series) -> Cells:
-    textual = field.dtype == pl.String
     field = field.cast(pl.String)
-    missing = (field.is_null() | (field == "") if textual else field.is_null()).to_numpy()
-    return Cells(text_series_keys(field), missing, np.zeros(len(field), dtype=np.bool_))
+    bad = np.zeros(len(field), dtype=np.bool_)
+    return Cells(text_series_keys(field), field.is_null().to_numpy(), bad)
 
 
 def text_series_keys(field: pl.Series) -> Array:
