@@ -19,9 +19,9 @@ from slipstream import Lists, from_arrays, verify
 
 # What CSV cannot say: an empty value is a missing one, and a line end is `\n` or `\r\n`.
 text = st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), min_size=1, max_size=6)
-plain = st.text(
-    st.characters(codec="utf-8", exclude_characters='\r\n\0"\t,'), min_size=1, max_size=6
-)
+unquoted = st.characters(codec="utf-8", exclude_characters='\r\n\0"\t,')
+plain = st.text(unquoted, min_size=1, max_size=6)
+members = st.lists(plain.filter(lambda value: "|" not in value), max_size=4)
 whole = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 3)
 hexes = st.integers(0, 2**32 - 1).map("{:08x}".format) | st.sampled_from(["00000000", "ffffffff"])
 
@@ -59,9 +59,8 @@ def to_csv(columns: dict[str, list], separator: str, ending: str) -> bytes:
 )
 def test_any_table_as_text_decodes_to_the_same_rows(given_, separator, ending, last_newline):
     columns, kinds = given_
-    data = to_csv(
-        {"label": ["0"] * len(next(iter(columns.values()))), **columns}, separator, ending
-    )
+    labels = ["0"] * len(next(iter(columns.values())))
+    data = to_csv({"label": labels, **columns}, separator, ending)
     if not last_newline:
         data = data.removesuffix(ending.encode())
     with tempfile.TemporaryDirectory() as folder:
@@ -95,9 +94,7 @@ def test_any_parquet_table_is_the_one_that_arrays_make(data):
             "tags": pl.Series(data.draw(lists), dtype=pl.List(pl.Int64)),
             "price": pl.Series(data.draw(floats), dtype=pl.Float64),
             "time": sorted(data.draw(st.lists(st.integers(0, 10**9), min_size=n, max_size=n))),
-            "weight": pl.Series(
-                data.draw(st.lists(st.floats(0, 5, width=32), min_size=n, max_size=n))
-            ),
+            "weight": pl.Series(data.draw(floats)).abs(),
         }
     )
     min_count = data.draw(st.integers(1, 3))
@@ -130,10 +127,6 @@ def test_any_parquet_table_is_the_one_that_arrays_make(data):
         made = prepare_table(Path(folder), [file], schema, min_count=min_count, **shares)
         if not (frame["shop"].drop_nulls().len() and frame["tags"].list.len().sum()):
             return  # arrays without any value have no type to compare
-        if not all(
-            table.values == "int" or table.name == "shop" for table in expected.schema.tables
-        ):
-            return
         assert_same_inputs(made, expected)
         for table in made.schema.tables:
             np.testing.assert_array_equal(made.counts(table.name), expected.counts(table.name))
@@ -150,19 +143,12 @@ def test_the_result_does_not_depend_on_the_memory(tmp_path, memory):
 
 
 @settings(max_examples=20)
-@given(
-    lists=st.lists(
-        st.lists(plain.filter(lambda s: "|" not in s), max_size=4), min_size=1, max_size=20
-    )
-)
+@given(lists=st.lists(members, min_size=1, max_size=20))
 def test_lists_in_text_come_back(lists):
-    lists = [one for one in lists if one != [""]]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "log.csv"
         lines = ["click,tags", *(f"1,{'|'.join(one)}" for one in lists)]
         file.write_bytes(("\n".join(lines) + "\n").encode())
-        if not lists:
-            return
         schema = {"label": "click", "lists": [{"name": "tags", "split": "|", "kind": "sequence"}]}
         dataset = prepare_table(Path(folder), [file], schema, min_count=1, **WHOLE)
         assert decoded(dataset)["tags"] == lists

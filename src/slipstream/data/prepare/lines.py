@@ -65,12 +65,10 @@ def cut(
         separator: Between two fields.
         quotes: Whether fields may stand in double quotes.
     """
-    if b"\r\n" in data:
-        data = data.replace(b"\r\n", b"\n")
-    if data.endswith(b"\r"):
-        data = data[:-1]
     if not data.endswith(b"\n"):
         data += b"\n"
+    if b"\r\n" in data:
+        data = data.replace(b"\r\n", b"\n")
     count = _uniform(data, len(names), separator, quotes)
     if count is not None:
         frame = _frame(data, names, separator)

@@ -51,7 +51,7 @@ class Options:
     rows_per_shard: int = ROWS_PER_SHARD
 
     def __post_init__(self) -> None:
-        for name, least in (("min_count", 0), ("max_bad", 0), ("rows_per_shard", 1)):
+        for name, least in (("min_count", 1), ("max_bad", 0), ("rows_per_shard", 1)):
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least {least}.")
         if self.max_rows is not None and self.max_rows < 16:

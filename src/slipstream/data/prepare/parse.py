@@ -219,8 +219,8 @@ class Parser:
         shown = "nothing" if plain is None or plain == "" else repr(plain)
         if len(shown) > _SHOWN:
             shown = shown[:_SHOWN] + "..."
-        headless = self.spec.fields is not None and line == 1 and isinstance(plain, str)
-        if headless and plain and not any(c.isdigit() for c in plain):
+        first = line == 1 and self.spec.fields is not None and name == self.spec.fields[0]
+        if first and isinstance(plain, str) and plain and not any(c.isdigit() for c in plain):
             what = f"column {name!r} has {shown}: this looks like a header, and this log has none"
             return BadRow(file, line, "header where none belongs", what)
         role = "label" if name == self.spec.label else "value"
