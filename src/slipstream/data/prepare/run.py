@@ -79,6 +79,8 @@ def prepare(
             state.save()
         if (work / "dataset" / MANIFEST).is_file():
             give_name(work / "dataset", out, force)
+        shutil.rmtree(out.with_name(out.name + ".replaced"), ignore_errors=True)
+        state.remove()
     except SlipstreamError:
         state.remove()
         raise
@@ -88,8 +90,6 @@ def prepare(
         ) from None
     finally:
         state.close()
-    shutil.rmtree(out.with_name(out.name + ".replaced"), ignore_errors=True)
-    shutil.rmtree(work, ignore_errors=True)
     return out
 
 

@@ -87,7 +87,10 @@ class State:
         return result
 
     def remove(self) -> None:
-        """Remove the folder."""
+        """Remove the folder; the note goes last, so that who is killed here can tell."""
+        for path in self.work.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
         shutil.rmtree(self.work, ignore_errors=True)
         self._lock.close()
 
