@@ -61,7 +61,7 @@ class KeyTable:
             free = self._taken(slots) == 0
             self._put(slots[free], keys[free], numbers[free])
             # Of several keys that found the same slot free, the last one written has it.
-            left = np.flatnonzero(self._taken(slots) != numbers)
+            left = np.flatnonzero(~self._has(slots, keys, numbers))
             keys, numbers = keys[left], numbers[left]
             slots = (slots[left] + 1) & self._last
 
@@ -69,6 +69,12 @@ class KeyTable:
         if self._ids is not None:
             return self._ids[slots]
         return (self._slots[slots] & _LOW).astype(np.int64)
+
+    def _has(self, slots: Array, keys: Array, numbers: Array) -> Array:
+        """Whether each slot holds that key and id; several keys may share an id."""
+        if self._ids is not None:
+            return (self._slots[slots] == keys) & (self._ids[slots] == numbers)
+        return self._slots[slots] == ((keys << _HALF) | numbers.astype(np.uint64))
 
     def _put(self, slots: Array, keys: Array, numbers: Array) -> None:
         if self._ids is not None:
