@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from slipstream import Dataset
+from slipstream.data.lookup import bytes_needed
 
 SCRIPT = """
 import sys, threading, time
@@ -35,7 +36,7 @@ done = True
 thread.join()
 print(peak)
 """
-ROWS = 3_000_000
+ROWS = 2_100_000
 
 
 @pytest.mark.process
@@ -47,8 +48,7 @@ def test_512_mib_are_enough_for_tables_that_would_take_more(tmp_path):
     words = pl.Series(columns["c0"]).cast(pl.String) + "-word"
     frame = pl.DataFrame({**columns, "word": words, "time": rng.permutation(ROWS)})
     frame.write_csv(tmp_path / "log.csv")
-    lookups = 5 * 2 * 16 * (1 << (ROWS - 1).bit_length())
-    assert lookups > 512 << 20
+    assert 5 * bytes_needed(ROWS) > 512 << 20
     schema = tmp_path / "schema.yaml"
     names = "".join(f"  - {{name: c{n}, values: int}}\n" for n in range(4))
     schema.write_text(f"categorical:\n{names}  - word\ntime: time\nsort: time\n")
