@@ -70,7 +70,7 @@ KINDS = {
     blank: ("the line is blank", "blank line"),
     not_a_number: ("column 'I3' has '12a' instead of a number", "bad value in I3"),
     infinite: ("column 'I3' has 'inf' instead of a number", "bad value in I3"),
-    bad_utf8: ("field 21 is not UTF-8 (byte 0xff", "bad UTF-8"),
+    bad_utf8: (r"column 'C7' has b'\xff\xfe', which is not UTF-8 (byte 0xff)", "bad UTF-8"),
     not_hex: ("column 'C26' has '0000000g' instead of 8 hex digits", "bad value in C26"),
     short_hex: ("column 'C26' has 'abc' instead of 8 hex digits", "bad value in C26"),
     capital_hex: ("column 'C26' has '0000000A' instead of 8 hex digits", "bad value in C26"),

@@ -15,7 +15,9 @@ import polars as pl
 from slipstream.data.inputs import Array
 from slipstream.errors import DataError
 
-_NEWLINE, _RETURN, _QUOTE = 10, 13, 34
+_NEWLINE, _QUOTE = 10, 34
+_ROWS = 2048
+_SHOWN = 40
 
 
 @dataclass(frozen=True)
@@ -123,20 +125,25 @@ def _one_by_one(
     data: bytes, line: int, file: int, names: tuple[str, ...], separator: str, quotes: bool
 ) -> Rows:
     """The plain way, which knows what is wrong with each line."""
-    good: list[list[str]] = []
+    schema = dict.fromkeys(names, pl.String)
+    frames: list[pl.DataFrame] = [pl.DataFrame(schema=schema)]
+    good: list[list[str | None]] = []
     lines: list[int] = []
     bad: list[BadRow] = []
     for number, record in _records(data, line, quotes):
-        reason, what, fields = _fields(record, len(names), separator, quotes)
+        reason, what, fields = _fields(record, names, separator, quotes)
         if reason:
             bad.append(BadRow(file, number, reason, what))
-        else:
-            good.append(fields)
-            lines.append(number)
-    # As Polars has it: a field without anything in it is null.
-    columns = {n: [fields[place] or None for fields in good] for place, n in enumerate(names)}
-    frame = pl.DataFrame(columns, schema=dict.fromkeys(names, pl.String))
-    return Rows(frame, np.array(lines, dtype=np.int64), bad, len(good) + len(bad))
+            continue
+        good.append([field or None for field in fields])  # as Polars has it: nothing is null
+        lines.append(number)
+        if len(good) == _ROWS:  # Python's strings are many times as large as Polars'
+            frames.append(pl.DataFrame(good, schema=schema, orient="row"))
+            good = []
+    if good:
+        frames.append(pl.DataFrame(good, schema=schema, orient="row"))
+    numbers = np.array(lines, dtype=np.int64)
+    return Rows(pl.concat(frames), numbers, bad, len(lines) + len(bad))
 
 
 def _records(data: bytes, line: int, quotes: bool) -> list[tuple[int, bytes]]:
@@ -153,16 +160,19 @@ def _records(data: bytes, line: int, quotes: bool) -> list[tuple[int, bytes]]:
     return records
 
 
-def _fields(record: bytes, wanted: int, separator: str, quotes: bool) -> tuple[str, str, list[str]]:
+def _fields(
+    record: bytes, names: tuple[str, ...], separator: str, quotes: bool
+) -> tuple[str, str, list[str]]:
     """What is wrong with a line in few words and in a sentence, or its fields."""
     if not record:
         return "blank line", "the line is blank", []
     try:
         text = record.decode()
     except UnicodeDecodeError as error:
-        field = record[: error.start].count(separator.encode()) + 1
-        shown = record[max(0, error.start - 10) : error.end + 10]
-        what = f"field {field} is not UTF-8 (byte {record[error.start]:#04x} in {shown!r})"
+        place = record[: error.start].count(separator.encode())
+        name = repr(names[place]) if place < len(names) else f"number {place + 1}"
+        value = record.split(separator.encode())[place][:_SHOWN]
+        what = f"column {name} has {value!r}, which is not UTF-8 (byte {record[error.start]:#04x})"
         return "bad UTF-8", what, []
     fields = text.split(separator)
     if quotes and '"' in text:
@@ -171,8 +181,8 @@ def _fields(record: bytes, wanted: int, separator: str, quotes: bool) -> tuple[s
             what = "its double quotes do not enclose whole fields"
             return "bad quotes", what, []
         fields = unquoted
-    if len(fields) != wanted:
-        return "wrong field count", f"{len(fields)} fields instead of {wanted}", []
+    if len(fields) != len(names):
+        return "wrong field count", f"{len(fields)} fields instead of {len(names)}", []
     return "", "", fields
 
 
@@ -200,8 +210,8 @@ def _unquoted(pieces: list[str], separator: str) -> list[str] | None:
 
 def header_fields(line: bytes, path: Path, separator: str, quotes: bool) -> tuple[str, ...]:
     """The names in the first line of a file."""
-    wanted = line.count(separator.encode()) + 1
-    reason, what, fields = _fields(line, wanted, separator, quotes)
+    numbers = tuple(map(str, range(1, line.count(separator.encode()) + 2)))
+    reason, what, fields = _fields(line, numbers, separator, quotes)
     if reason == "wrong field count":  # separators inside quotes are none
         fields = _unquoted(line.decode().split(separator), separator) or []
     elif reason:

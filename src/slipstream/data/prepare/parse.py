@@ -125,6 +125,11 @@ class Parser:
             cells = convert(block.frame[name] if series is None else series)
         except DataError as error:
             raise DataError(f"{self.inputs[file]}: column {name!r} {error}.") from None
+        except pl.exceptions.PolarsError as error:
+            what = " ".join(str(error).split())
+            raise DataError(
+                f"{self.inputs[file]}: column {name!r} cannot be read as {expected}: {what}."
+            ) from None
         if series is None:
             block.note(cells.bad, name, expected)
         return cells

@@ -76,13 +76,13 @@ class Reader:
     def _parse(self, piece: Piece) -> Chunk:
         rows = self.source.rows(piece)
         if not self.source.spec.quotes and rows.count != piece.next_line - piece.line:
-            raise AssertionError(f"{rows.count} rows in lines {piece.line} to {piece.next_line}")
+            raise lost_rows()
         return self.parser.parse(piece.file, rows)
 
     def _take(self, piece: Piece, chunk: Chunk, spill: Spill, bad: Spill) -> None:
         notes = self.notes
         if chunk.count != chunk.rows + len(chunk.bad):
-            raise AssertionError("rows in are not rows out and rows set aside")
+            raise lost_rows()
         self._check_times(piece, chunk)
         if chunk.bad:
             self._set_aside(chunk.bad, bad)
@@ -145,6 +145,14 @@ class Reader:
                 "`sort: time` in a schema."
             )
         self.notes["last_time"] = int(times[-1])
+
+
+def lost_rows() -> DataError:
+    """What to raise where rows in are not rows out and rows set aside."""
+    return DataError(
+        "Rows in are not rows out and rows set aside. This is a defect of slipstream: please "
+        "report it, with the log if you can. Nothing was written."
+    )
 
 
 def table_folder(spec: LogSpec, table: str) -> str:

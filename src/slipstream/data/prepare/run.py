@@ -21,7 +21,7 @@ from slipstream.data.prepare.options import Options
 from slipstream.data.prepare.order import part_ends, random_parts, stable_order
 from slipstream.data.prepare.pack import add_bad_rows, pack
 from slipstream.data.prepare.parse import Parser
-from slipstream.data.prepare.read import Progress, Reader, table_folder
+from slipstream.data.prepare.read import Progress, Reader, lost_rows, table_folder
 from slipstream.data.prepare.room import Memory, check_disk
 from slipstream.data.prepare.source import Source
 from slipstream.data.prepare.spill import mapped
@@ -30,7 +30,7 @@ from slipstream.data.prepare.tables import MadeTable, make_table
 from slipstream.data.prepare.taken_over import check_fits, take_over_table
 from slipstream.data.schema import Schema, Table
 from slipstream.data.writer import DatasetWriter, check_free, give_name
-from slipstream.errors import SlipstreamError
+from slipstream.errors import DataError, SlipstreamError
 
 
 def prepare(
@@ -84,6 +84,11 @@ def prepare(
     except SlipstreamError:
         state.remove()
         raise
+    except OSError as error:  # a full disk, say: what is done is worth keeping
+        raise DataError(
+            f"{error.filename or work}: {error.strerror}. What is done is kept in {work}: the same "
+            "command goes on from there."
+        ) from None
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"Stopped. The same command goes on from here; to give up, remove {work}."
@@ -141,9 +146,9 @@ class _Run:
         )
         made = pack(writer, log, ends, tables, self.memory, self.state, self.progress)
         if made != read["rows"] * log.inputs_per_event - lost:
-            raise AssertionError("inputs out are not those that the rows in make")
+            raise lost_rows()
         if read["count"] != read["rows"] + sum(read["bad"].values()):
-            raise AssertionError("rows in are not rows out and rows set aside")
+            raise lost_rows()
         add_bad_rows(writer, self.state.work)
         dictionaries = {name: table.dictionary for name, table in tables.items()}
         buckets = {name: table.buckets for name, table in tables.items()}
