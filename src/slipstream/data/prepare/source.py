@@ -163,13 +163,12 @@ class Source:
             total = pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
             if total == 0:
                 raise DataError(f"{path} has no rows.")
-            rows = max(1024, self.block // (32 * max(1, len(self.spec.used))))
-            begin = start
-            for frame in lazy.slice(start).collect_batches(chunk_size=rows, engine="streaming"):
-                for piece in frame.iter_slices(rows):
-                    stop = begin + piece.height
-                    yield Piece(number, piece, begin, stop, begin + 1, stop + 1, stop / total)
-                    begin = stop
+            rows = max(1024, self.block // (16 * max(1, len(self.spec.used))))
+            # Slices of their own, because batches of one query hold whole row groups in memory.
+            for begin in range(start, total, rows):
+                frame = lazy.slice(begin, rows).collect()
+                stop = begin + frame.height
+                yield Piece(number, frame, begin, stop, begin + 1, stop + 1, stop / total)
         except pl.exceptions.PolarsError as error:
             raise DataError(f"{path} is not a Parquet file that can be read: {error}") from None
 
