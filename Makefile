@@ -42,6 +42,7 @@ test-all: test
 
 benchmark: $(READY)
 	$(BIN)/python benchmarks/data.py
+	$(BIN)/python benchmarks/prepare.py
 	$(BIN)/python benchmarks/skew.py
 
 clean:

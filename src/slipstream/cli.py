@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from slipstream.commands import data, synth
+from slipstream.commands import data, prepare, synth
 from slipstream.version import __version__
 
 app = typer.Typer(
@@ -15,6 +15,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("synth")(synth.synth)
+app.command("prepare")(prepare.prepare)
 app.add_typer(data.app, name="data")
 
 

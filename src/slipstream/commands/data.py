@@ -120,6 +120,10 @@ def _headline(dataset: Dataset) -> str:
     if origin == "synthetic":
         origin = f"built-in data of shape {source['shape']}, seed {source['seed']}"
         origin += f", drift {source['drift']}"
+    elif origin == "log":
+        origin = f"{source['format']} log of {source['rows_read']:,} rows"
+        if source["rows_set_aside"]:
+            origin += f", {source['rows_set_aside']:,} set aside"
     size = sum(info.bytes for info in dataset.manifest.files.values())
     schema = dataset.schema
     also = [name for name, there in (("weights", schema.weights), ("times", schema.times)) if there]
@@ -185,7 +189,8 @@ def _decoded(dataset: Dataset, part: Part, number: int) -> str:
             ids = [int(run.ids[0, places[column.name]])]
         else:
             ids = run.lists[column.name].values.tolist()
-        values = [decode(row, shared, known[shared.name]) for row in ids]
+        buckets = dataset.buckets(shared.name)
+        values = [decode(row, shared, known[shared.name], buckets) for row in ids]
         listed = values[0] if column.kind == "single" else f"[{', '.join(values)}]"
         words.append(f"{column.name}={listed}")
     if run.weights is not None:

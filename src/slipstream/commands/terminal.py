@@ -12,7 +12,15 @@ from typing import ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 from slipstream.errors import SlipstreamError
@@ -48,8 +56,8 @@ def says_what_is_wrong(command: Callable[P, R]) -> Callable[P, R]:
         except OSError as error:
             _say(_about_files(error))
             raise typer.Exit(2) from None
-        except KeyboardInterrupt:
-            _say("Stopped. Nothing was left half-written.")
+        except KeyboardInterrupt as stop:
+            _say(str(stop) or "Stopped. Nothing was left half-written.")
             raise typer.Exit(130) from None
 
     return wrapped
@@ -68,6 +76,27 @@ def progress(what: str, total: int, unit: str) -> Iterator[Callable[[float], Non
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done: bar.advance(task, done)
+
+
+@contextmanager
+def steps(unit: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for each step of a longer work, told how much is done and of how much."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        _Amount(unit),
+        _Rate(unit),
+        TimeRemainingColumn(compact=True),
+    )
+    tasks: dict[str, TaskID] = {}
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+
+        def tell(step: str, done: int, total: int) -> None:
+            if step not in tasks:
+                tasks[step] = bar.add_task(step, total=total)
+            bar.update(tasks[step], completed=done, total=total)
+
+        yield tell
 
 
 def table(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -99,6 +128,18 @@ def human(amount: float) -> str:
             return f"{amount:.3g} {suffix}".rstrip()
         amount /= 1000
     return f"{amount:,.3g} T" if amount < 999.5 else f"{amount:,.0f} T"
+
+
+class _Amount(ProgressColumn):
+    """How much is done, of how much."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+
+    def render(self, task: Task) -> Text:
+        """The text of this column."""
+        return Text(f"{human(task.completed)} of {human(task.total or 0)} {self.unit}")
 
 
 class _Rate(ProgressColumn):

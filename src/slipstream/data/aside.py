@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -34,6 +33,7 @@ def claimed(out: Path) -> Iterator[Path]:
     if lock is None:
         raise DataError(f"Another process is writing {work}. Wait for it to end.")
     try:
+        _recover(out)
         yield work
     finally:
         with contextlib.suppress(OSError):
@@ -58,20 +58,33 @@ def check_free(out: Path, force: bool) -> None:
 
 
 def give_name(work: Path, out: Path, force: bool) -> None:
-    """Give a finished data set its name; one that had it before is removed."""
+    """Give a finished data set its name; one that had it before is removed.
+
+    To be called by who has claimed `out`.
+    """
     check_free(out, force)
     if not out.exists():
         work.rename(out)
         return
-    old = Path(tempfile.mkdtemp(prefix=f".{out.name}.old-", dir=out.parent))
-    out.rename(old / out.name)
+    out.rename(_old(out))
     try:
         work.rename(out)
-    except BaseException:
-        (old / out.name).rename(out)
-        old.rmdir()
-        raise
-    shutil.rmtree(old)
+    finally:
+        _recover(out)
+
+
+def _old(out: Path) -> Path:
+    """Where the old data set is while the new one takes its name."""
+    return out.with_name(out.name + ".partial.old")
+
+
+def _recover(out: Path) -> None:
+    """Put an old data set back, if the new one never took its name; else remove it."""
+    if _old(out).exists():
+        if out.exists():
+            shutil.rmtree(_old(out))
+        else:
+            _old(out).rename(out)
 
 
 def _stranger(out: Path) -> str | None:

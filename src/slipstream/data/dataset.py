@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from slipstream.data.dictionary import Dictionary
+from slipstream.data.encoder import Encoder
 from slipstream.data.inputs import Array, Inputs, Ragged
 from slipstream.data.layout import (
     PARTS,
@@ -75,6 +76,7 @@ class Dataset:
         counts: Callable[[str], Array],
         dictionary: Callable[[str], Dictionary | None],
         folder: Path | None = None,
+        buckets: Callable[[str], Array | None] = lambda _: None,
     ) -> None:
         self.manifest = manifest
         self.schema = manifest.schema
@@ -82,6 +84,7 @@ class Dataset:
         self.folder = folder
         self.counts = counts
         self.dictionary = dictionary
+        self.buckets = buckets
 
     @property
     def train(self) -> Part:
@@ -128,7 +131,20 @@ class Dataset:
         def dictionary(table: str) -> Dictionary | None:
             return _map_dictionary(folder, schema, table)
 
-        return cls(manifest, parts, counts, dictionary, folder)
+        def buckets(table: str) -> Array | None:
+            if not schema.table(table).buckets:
+                return None
+            return _map(folder / table_file(schema, table, "buckets"), np.dtype("<i8"))
+
+        return cls(manifest, parts, counts, dictionary, folder, buckets)
+
+    def encoder(self, table: str) -> Encoder:
+        """Gives raw values of a table the ids that they have in this data set.
+
+        Example:
+            >>> dataset.encoder("user").encode(["ann", None, "bob"])  # doctest: +SKIP
+        """
+        return Encoder(self.schema.table(table), self.dictionary(table), self.buckets(table))
 
     def save(
         self,
@@ -153,11 +169,13 @@ class Dataset:
                         writer.append(name, shard.slice(start, stop))
             names = [table.name for table in self.schema.tables]
             known = {name: self.dictionary(name) for name in names}
+            buckets = {name: self.buckets(name) for name in names}
             writer.finish(
                 {name: self.counts(name) for name in names},
                 {name: dictionary for name, dictionary in known.items() if dictionary},
                 bad_rows=manifest.bad_rows,
                 oracle=manifest.oracle,
+                buckets={name: array for name, array in buckets.items() if array is not None},
             )
         return Dataset.open(folder)
 

@@ -15,6 +15,9 @@ from slipstream.data.schema import Table, ValueKind
 class Dictionary:
     """Raw values by id. The values at a table's `unseen` and `missing` ids mean nothing.
 
+    Where a table has buckets, neither do those at their ids; the values that share them follow
+    behind the last id.
+
     Args:
         kind: `hex` (uint32, written as 8 hex digits), `int` (int64) or `text` (UTF-8).
         values: The values; for text, the bytes of all of them one after the other.
@@ -53,6 +56,9 @@ class Dictionary:
             return {"values": self.values}
         return {"values": self.values, "offsets": self.offsets}
 
+    def __len__(self) -> int:
+        return len(self.values) if self.offsets is None else len(self.offsets) - 1
+
     def raw(self, row: int) -> str:
         """The raw value of one id, as it stood in the log."""
         if self.offsets is not None:
@@ -60,8 +66,12 @@ class Dictionary:
         return f"{self.values[row]:08x}" if self.kind == "hex" else str(self.values[row])
 
 
-def decode(row: int, table: Table, dictionary: Dictionary | None) -> str:
+def decode(
+    row: int, table: Table, dictionary: Dictionary | None, buckets: Array | None = None
+) -> str:
     """What an id stood for, in words where it is not a value: `(missing)`, `(unseen)`."""
+    if buckets is not None and dictionary is not None and bool(np.any(buckets == row)):
+        return "(shared)"
     if row == table.missing:
         return "(missing)"
     if row == table.unseen:

@@ -25,6 +25,10 @@ class Table:
         missing: The id of the missing value, if the log has missing values here.
         values: How the raw values are stored: 8 hex digits, whole numbers, or text;
             None if they are not stored (ids were given, or come from a hash).
+        buckets: How many ids are hashed buckets, which several values share.
+        hashed: The kind of raw values, where they are not stored but only hashed to buckets.
+        ranked: Whether ids are popularity ranks of this data set's training part; not so where
+            they were taken over from another data set.
     """
 
     name: str
@@ -32,6 +36,9 @@ class Table:
     unseen: int
     missing: int | None = None
     values: ValueKind | None = None
+    buckets: int = 0
+    hashed: ValueKind | None = None
+    ranked: bool = True
 
     def __post_init__(self) -> None:
         if self.rows < 1:

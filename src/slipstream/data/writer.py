@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -30,6 +31,8 @@ from slipstream.data.manifest import FileInfo, ListStats, Manifest, PartInfo, ve
 from slipstream.data.schema import Schema
 from slipstream.errors import DataError
 
+_READ = 1 << 20
+
 
 class DatasetWriter:
     """Takes inputs part by part and leaves a packed data set at `out`, or nothing at all.
@@ -40,6 +43,9 @@ class DatasetWriter:
         source: Goes into the manifest: `{"kind": ..., ...}`.
         rows_per_shard: Inputs in every shard but a part's last.
         force: Replace a data set that is already at `out`.
+        work: The folder to write aside in, which is the caller's to share out; by default one
+            beside `out` that is claimed for this process.
+        resume: What `position` gave in an earlier process that wrote to the same `work`.
 
     Example:
         >>> names = [table.name for table in dataset.schema.tables]
@@ -60,6 +66,8 @@ class DatasetWriter:
         source: dict[str, Any],
         rows_per_shard: int = ROWS_PER_SHARD,
         force: bool = False,
+        work: Path | None = None,
+        resume: dict[str, Any] | None = None,
     ) -> None:
         if rows_per_shard < 1:
             raise DataError(f"rows_per_shard is {rows_per_shard}; it must be at least 1.")
@@ -70,17 +78,31 @@ class DatasetWriter:
         self.force = force
         check_free(self.out, force)
         self._claim = contextlib.ExitStack()
-        self.work = self._claim.enter_context(claimed(self.out))
-        shutil.rmtree(self.work, ignore_errors=True)  # what a writer that died left
-        self.work.mkdir()
-        self._files: dict[str, FileInfo] = {}
-        self._parts = {name: _PartWriter(self, name) for name in PARTS}
+        if work is None:
+            work = self._claim.enter_context(claimed(self.out))
+            shutil.rmtree(work, ignore_errors=True)  # what a writer that died left
+            work.mkdir()
+        self.work = work
+        position = resume or {"files": {}, "parts": {}}
+        self._files = {name: FileInfo(**info) for name, info in position["files"].items()}
+        self._parts = {name: _PartWriter(self, name, position["parts"].get(name)) for name in PARTS}
 
     def append(self, part: str, inputs: Inputs) -> None:
         """Add inputs to the end of a part."""
         inputs.check(self.schema)
         inputs.check_ids(self.schema)
         self._parts[part].append(inputs)
+
+    def position(self) -> dict[str, Any]:
+        """Everything that a later process needs to go on from here, as JSON values."""
+        return {
+            "files": {name: asdict(info) for name, info in self._files.items()},
+            "parts": {name: part.position() for name, part in self._parts.items()},
+        }
+
+    def add_file(self, name: str, array: Array) -> None:
+        """Write a file of the data set that belongs to no part and no table."""
+        self._write(name, array)
 
     def finish(
         self,
@@ -89,14 +111,34 @@ class DatasetWriter:
         *,
         bad_rows: dict[str, int] | None = None,
         oracle: dict[str, dict[str, float]] | None = None,
+        buckets: dict[str, Array] | None = None,
     ) -> Path:
         """Write the tables and the manifest, and give the folder its name.
+
+        The arguments are those of `complete`.
+        """
+        self.complete(counts, dictionaries, bad_rows=bad_rows, oracle=oracle, buckets=buckets)
+        give_name(self.work, self.out, self.force)
+        self._claim.close()
+        return self.out
+
+    def complete(
+        self,
+        counts: dict[str, Array],
+        dictionaries: dict[str, Dictionary] | None = None,
+        *,
+        bad_rows: dict[str, int] | None = None,
+        oracle: dict[str, dict[str, float]] | None = None,
+        buckets: dict[str, Array] | None = None,
+    ) -> None:
+        """Write the tables and the manifest.
 
         Args:
             counts: For each table, how often each id occurs in the training part.
             dictionaries: For each table, the raw value of each id, where it is known.
             bad_rows: How many raw rows were set aside, by reason.
             oracle: What a model that knows the truth would score on each part.
+            buckets: For each table with hashed buckets, the id of each bucket.
         """
         parts = {name: part.finish() for name, part in self._parts.items()}
         for table in self.schema.tables:
@@ -114,6 +156,11 @@ class DatasetWriter:
                 )
             for what, array in (dictionary.arrays() if dictionary else {}).items():
                 self._write(table_file(self.schema, table.name, what), array)
+            shared = (buckets or {}).get(table.name)
+            if (0 if shared is None else len(shared)) != table.buckets:
+                raise DataError(f"Table {table.name!r} needs the ids of {table.buckets} buckets.")
+            if shared is not None:
+                self._write(table_file(self.schema, table.name, "buckets"), shared)
         manifest = Manifest(
             schema=self.schema,
             parts=parts,
@@ -127,9 +174,6 @@ class DatasetWriter:
         with (self.work / MANIFEST).open("w", encoding="utf-8") as file:
             file.write(manifest.to_text())
             _to_disk(file)
-        give_name(self.work, self.out, self.force)
-        self._claim.close()
-        return self.out
 
     def abandon(self) -> None:
         """Remove what was written so far, unless it is finished."""
@@ -159,13 +203,32 @@ class DatasetWriter:
 class _PartWriter:
     """Cuts the inputs of one part into shards."""
 
-    def __init__(self, writer: DatasetWriter, name: str) -> None:
+    def __init__(
+        self, writer: DatasetWriter, name: str, resume: dict[str, Any] | None = None
+    ) -> None:
         self.writer, self.name, self.schema = writer, name, writer.schema
         self.shards: list[int] = []
         self.positives = 0.0
         self.lengths: dict[str, Counter[int]] = {c.name: Counter() for c in self.schema.lists}
         self.open: dict[str, _HashedFile] = {}
         self.list_ends: dict[str, int] = {}
+        if resume is not None:
+            self.shards, self.positives = list(resume["shards"]), resume["positives"]
+            self.list_ends = dict(resume["list_ends"])
+            for column, lengths in resume["lengths"].items():
+                self.lengths[column].update(dict(lengths))
+            self.open = {
+                path: _HashedFile(writer.work / path, size) for path, size in resume["open"].items()
+            }
+
+    def position(self) -> dict[str, Any]:
+        return {
+            "shards": list(self.shards),
+            "positives": self.positives,
+            "lengths": {name: sorted(lengths.items()) for name, lengths in self.lengths.items()},
+            "list_ends": dict(self.list_ends),
+            "open": {path: file.size() for path, file in self.open.items()},
+        }
 
     def append(self, inputs: Inputs) -> None:
         start = 0
@@ -229,13 +292,30 @@ class _PartWriter:
 
 
 class _HashedFile:
-    """A file that is only appended to; its checksum is ready when it is closed."""
+    """A file that is only appended to; its checksum is ready when it is closed.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: The file.
+        kept: How many bytes of a file that is there to keep and go on from.
+    """
+
+    def __init__(self, path: Path, kept: int | None = None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("wb")
         self._hash = hashlib.sha256()
         self._bytes = 0
+        self._file = path.open("wb" if kept is None else "r+b")
+        while kept is not None and self._bytes < kept:
+            data = self._file.read(min(_READ, kept - self._bytes))
+            if not data:
+                raise DataError(f"{path} is shorter than it was: remove {path.parents[1]}.")
+            self._hash.update(data)
+            self._bytes += len(data)
+        self._file.truncate(self._bytes)
+
+    def size(self) -> int:
+        """Bytes written, all of them with the system."""
+        self._file.flush()
+        return self._bytes
 
     def write(self, array: Array) -> None:
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

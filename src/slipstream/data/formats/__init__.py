@@ -1,0 +1,52 @@
+"""The raw formats: a file for each, and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from inspect import signature
+from typing import Any
+
+from slipstream.data.formats.avazu import avazu
+from slipstream.data.formats.criteo import criteo
+from slipstream.data.formats.spec import LogSpec
+from slipstream.data.formats.table import table
+from slipstream.data.formats.taobao import taobao
+from slipstream.errors import ConfigError
+
+FORMATS: dict[str, Callable[..., LogSpec]] = {
+    "criteo": criteo,
+    "avazu": avazu,
+    "taobao": taobao,
+    "table": table,
+}
+
+
+def log_spec(name: str, options: Mapping[str, Any]) -> LogSpec:
+    """The description of a log of that format.
+
+    Args:
+        name: One of `FORMATS`.
+        options: What the user chose for this format; None where nothing.
+
+    Example:
+        >>> log_spec("criteo", {}).columns[0].name
+        'C1'
+    """
+    if name not in FORMATS:
+        near = get_close_matches(name, FORMATS, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise ConfigError(f"There is no format {name!r}.{hint} Choose from {', '.join(FORMATS)}.")
+    chosen = {option: value for option, value in options.items() if value is not None}
+    parameters = signature(FORMATS[name]).parameters
+    for option in chosen:
+        if option not in parameters:
+            takers = [f for f, make in FORMATS.items() if option in signature(make).parameters]
+            raise ConfigError(
+                f"--{option.replace('_', '-')} is not for {name} logs, only for "
+                f"{' and '.join(takers) or 'no'} logs."
+            )
+    needed = [p for p, kind in parameters.items() if kind.default is kind.empty and p not in chosen]
+    if needed:
+        raise ConfigError(f"A log of format {name} needs --{needed[0].replace('_', '-')}.")
+    return FORMATS[name](**chosen)

@@ -1,0 +1,229 @@
+"""Any CSV, TSV or Parquet file, described by a small schema file in YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, get_args
+
+from slipstream.data.formats.spec import (
+    TRANSFORMS,
+    Categorical,
+    Dense,
+    History,
+    LogSpec,
+    Negatives,
+    Time,
+    Values,
+)
+from slipstream.errors import ConfigError
+
+_KEYS = (
+    *("label", "dense", "categorical", "lists", "time", "weight", "sort", "negatives"),
+    *("history", "separator", "names"),
+)
+_LIST_KINDS = ("sum", "mean", "sequence")
+
+
+def table(schema: str | Path) -> LogSpec:
+    """The log that a schema file describes.
+
+    Args:
+        schema: The file: see docs/prepare.md for what it may say.
+    """
+    path = Path(schema)
+    if not path.is_file():
+        raise ConfigError(f"The schema file {path} does not exist.")
+    import yaml
+
+    try:
+        given = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    return _Schema(str(path), given).spec()
+
+
+class _Schema:
+    """A schema file while it is read; every complaint names the file and the key."""
+
+    def __init__(self, path: str, given: Any) -> None:
+        self.path = path
+        self.given = self._mapping("the schema", given, _KEYS)
+
+    def spec(self) -> LogSpec:
+        columns = [self._column(one, lists=False) for one in self._list("categorical")]
+        columns += [self._column(one, lists=True) for one in self._list("lists")]
+        columns = [self._with_field(column) for column in columns]
+        if not columns:
+            raise self._wrong("categorical", "names no column; a data set needs at least one")
+        label, time = self._name("label"), self._time()
+        sort = self.given.get("sort")
+        if sort not in (None, False, "time"):
+            raise self._wrong("sort", f"is {sort!r}; the one thing to sort by is `time`")
+        if sort and time is None:
+            raise self._wrong("sort", "is `time`, but no column is named as `time`")
+        negatives = self._negatives(columns)
+        if negatives is not None and label is not None:
+            raise self._wrong("negatives", "are for logs of clicks only: leave out `label`")
+        names = self.given.get("names")
+        if names is not None:
+            names = tuple(self._text("names", name) for name in self._list("names"))
+        separator = self.given.get("separator")
+        if separator is not None and (
+            not isinstance(separator, str)
+            or len(separator) != 1
+            or not separator.isascii()
+            or separator in '"\n\r'
+        ):
+            raise self._wrong("separator", f"is {separator!r}; give one ASCII character")
+        self._check_names(columns, [one.name for one in self._dense()])
+        return LogSpec(
+            format="table",
+            columns=tuple(columns),
+            dense=self._dense(),
+            label=label,
+            label_name=label or "click",
+            time=time,
+            weight=self._name("weight"),
+            fields=names,
+            separator=separator,
+            quotes=True,
+            sort=bool(sort),
+            negatives=negatives,
+            history=self._history(columns, negatives),
+        )
+
+    def _check_names(self, columns: Sequence[Categorical], dense: Sequence[str]) -> None:
+        seen: set[str] = {self._name("label") or "click"}
+        for name in [*(column.name for column in columns), *dense]:
+            if name in seen:
+                raise ConfigError(f"{self.path}: the name {name!r} is given twice.")
+            seen.add(name)
+
+    def _dense(self) -> tuple[Dense, ...]:
+        made = []
+        for one in self._list("dense"):
+            keys = ("name", "transform", "missing")
+            given = self._mapping("dense", {"name": one} if isinstance(one, str) else one, keys)
+            transform = given.get("transform", "log")
+            if transform not in TRANSFORMS:
+                raise self._wrong(
+                    "dense", f"has transform {transform!r}; choose from {', '.join(TRANSFORMS)}"
+                )
+            missing = given.get("missing", 0.0)
+            if not isinstance(missing, (int, float)) or isinstance(missing, bool):
+                raise self._wrong("dense", f"has missing {missing!r}; give a number")
+            made.append(Dense(self._text("dense", given.get("name")), transform, float(missing)))
+        return tuple(made)
+
+    def _column(self, one: Any, lists: bool) -> Categorical:
+        where = "lists" if lists else "categorical"
+        keys = ("name", "field", "table", "values") + (("kind", "split") if lists else ())
+        given = self._mapping(where, {"name": one} if isinstance(one, str) else one, keys)
+        name = self._text(where, given.get("name"))
+        values = given.get("values")
+        if values is not None and values not in get_args(Values):
+            raise self._wrong(where, f"has values {values!r}; choose from hex, int, text, hour")
+        if values == "hour" and lists:
+            raise self._wrong(where, "cannot have values `hour`: a list has no time of its own")
+        kind: Any = given.get("kind", "mean") if lists else "single"
+        if lists and kind not in _LIST_KINDS:
+            raise self._wrong(where, f"has kind {kind!r}; choose from {', '.join(_LIST_KINDS)}")
+        split = given.get("split", " ") if lists else None
+        if lists and (not isinstance(split, str) or not split):
+            raise self._wrong(where, f"has split {split!r}; give the text between two values")
+        field = given.get("field", name if values != "hour" else "")
+        return Categorical(
+            name, field, self._text(where, given.get("table", name)), values, kind, split
+        )
+
+    def _with_field(self, column: Categorical) -> Categorical:
+        """An hour column takes its field from the time."""
+        if column.values != "hour":
+            return column
+        time = self._time()
+        if time is None:
+            raise self._wrong("categorical", f"{column.name!r} is an hour, but there is no time")
+        return Categorical(column.name, time.field, column.table, "hour")
+
+    def _time(self) -> Time | None:
+        given = self.given.get("time")
+        if given is None:
+            return None
+        if isinstance(given, str):
+            return Time(given)
+        given = self._mapping("time", given, ("field", "format"))
+        field = self._text("time", given.get("field"))
+        return Time(field, self._text("time", given.get("format", "unix")))
+
+    def _negatives(self, columns: Sequence[Categorical]) -> Negatives | None:
+        if self.given.get("negatives") is None:
+            return None
+        keys = ("per_positive", "from", "seed")
+        given = self._mapping("negatives", self.given["negatives"], keys)
+        each = self._whole("negatives", "per_positive", given.get("per_positive"), 1)
+        drawn = self._columns("negatives", "from", given.get("from"), columns)
+        return Negatives(each, drawn, self._whole("negatives", "seed", given.get("seed", 0), 0))
+
+    def _history(
+        self, columns: Sequence[Categorical], negatives: Negatives | None
+    ) -> History | None:
+        if self.given.get("history") is None:
+            return None
+        given = self._mapping("history", self.given["history"], ("user", "length", "of"))
+        length = self._whole("history", "length", given.get("length"), 1)
+        (user,) = self._columns("history", "user", given.get("user"), columns)
+        if given.get("of") is None and negatives is None:
+            raise self._wrong("history", "needs `of`: the columns whose earlier values to keep")
+        of = given["of"] if given.get("of") is not None else list(negatives.columns)  # type: ignore[union-attr]
+        kept = self._columns("history", "of", of, columns)
+        return History(user, length, {name: f"{name}_history" for name in kept})
+
+    def _columns(
+        self, where: str, key: str, given: Any, columns: Sequence[Categorical]
+    ) -> tuple[str, ...]:
+        names = given if isinstance(given, list) else [given]
+        known = [column.name for column in columns if column.kind == "single"]
+        for name in names:
+            if name not in known:
+                near = get_close_matches(str(name), known, n=1)
+                hint = f" Did you mean {near[0]!r}?" if near else ""
+                raise self._wrong(
+                    where, f"has {key} {name!r}, which is no categorical column.{hint}".rstrip(".")
+                )
+        return tuple(names)
+
+    def _list(self, key: str) -> list[Any]:
+        given = self.given.get(key)
+        if given is None:
+            return []
+        if not isinstance(given, list):
+            raise self._wrong(key, f"is {given!r}; give a list")
+        return given
+
+    def _name(self, key: str) -> str | None:
+        return None if self.given.get(key) is None else self._text(key, self.given[key])
+
+    def _text(self, key: str, value: Any) -> str:
+        if not isinstance(value, str) or not value:
+            raise self._wrong(key, f"has {value!r} where a name belongs")
+        return value
+
+    def _whole(self, where: str, key: str, value: Any, least: int) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise self._wrong(where, f"has {key} {value!r}; give a whole number from {least} on")
+        return value
+
+    def _mapping(self, where: str, given: Any, keys: tuple[str, ...]) -> dict[str, Any]:
+        if not isinstance(given, dict):
+            raise ConfigError(f"{self.path}: {where} is {given!r}; give `key: value` lines.")
+        for key in given:
+            if key not in keys:
+                near = get_close_matches(str(key), keys, n=1)
+                hint = f"Did you mean {near[0]!r}?" if near else f"Choose from {', '.join(keys)}."
+                raise ConfigError(f"{self.path}: {where} has no key {key!r}. {hint}")
+        return given
+
+    def _wrong(self, key: str, what: str) -> ConfigError:
+        return ConfigError(f"{self.path}: {key} {what}.")

@@ -1,0 +1,126 @@
+"""Finds the ids of 64-bit keys, millions at a time: a hash table of NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from slipstream.data.inputs import Array
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_AT_ONCE = 1 << 16
+_INSERTED_AT_ONCE = 1 << 20
+_HALF = np.uint64(32)
+_LOW = np.uint64(2**32 - 1)
+Make = Callable[[int, "np.dtype[Any]"], Array]
+
+
+def bytes_needed(entries: int) -> int:
+    """The most bytes that a table of so many keys takes."""
+    return _size(entries) * 16
+
+
+class KeyTable:
+    """A table from keys to ids, with open addressing and at most half of its slots taken.
+
+    Where keys and ids are below 2^32 a slot is one word with both, so that a find is one access
+    to memory; otherwise keys and ids lie in two arrays. A slot with id 0 (ids are kept plus one)
+    is free.
+
+    Args:
+        entries: How many keys there will be at most.
+        narrow: Whether every key and id is below 2^32 - 1.
+        make: Makes an array of zeros of a size and dtype; by default in memory.
+
+    Example:
+        >>> table = KeyTable(2, narrow=True)
+        >>> table.add(np.array([7, 9]), np.array([0, 1]))
+        >>> table.find(np.array([9, 8, 7]), default=5).tolist()
+        [1, 5, 0]
+    """
+
+    def __init__(self, entries: int, *, narrow: bool, make: Make = np.zeros) -> None:
+        size = _size(entries)
+        self.narrow = narrow
+        self._last = np.int64(size - 1)
+        self._shift = np.uint64(64 - (size.bit_length() - 1))
+        self._slots = make(size, np.dtype(np.uint64))
+        self._ids = None if narrow else make(size, np.dtype(np.int64))
+
+    def add(self, keys: Array, ids: Array) -> None:
+        """Add keys, none of which is there already, and their ids."""
+        for start in range(0, len(keys), _INSERTED_AT_ONCE):
+            stop = start + _INSERTED_AT_ONCE
+            self._add(_unsigned(keys[start:stop]), np.asarray(ids[start:stop], dtype=np.int64) + 1)
+
+    def _add(self, keys: Array, numbers: Array) -> None:
+        slots = self._first(keys)
+        while len(keys):
+            free = self._taken(slots) == 0
+            self._put(slots[free], keys[free], numbers[free])
+            # Of several keys that found the same slot free, the last one written has it.
+            left = np.flatnonzero(~self._has(slots, keys, numbers))
+            keys, numbers = keys[left], numbers[left]
+            slots = (slots[left] + 1) & self._last
+
+    def _taken(self, slots: Array) -> Array:
+        if self._ids is not None:
+            return self._ids[slots]
+        return (self._slots[slots] & _LOW).astype(np.int64)
+
+    def _has(self, slots: Array, keys: Array, numbers: Array) -> Array:
+        """Whether each slot holds that key and id; several keys may share an id."""
+        if self._ids is not None:
+            return (self._slots[slots] == keys) & (self._ids[slots] == numbers)
+        return self._slots[slots] == ((keys << _HALF) | numbers.astype(np.uint64))
+
+    def _put(self, slots: Array, keys: Array, numbers: Array) -> None:
+        if self._ids is not None:
+            self._slots[slots] = keys
+            self._ids[slots] = numbers
+            # With equal slots both arrays keep the last write, so key and id belong together.
+        else:
+            self._slots[slots] = (keys << _HALF) | numbers.astype(np.uint64)
+
+    def find(self, keys: Array, default: int) -> Array:
+        """The id of each key, or `default` where it is not there."""
+        out = np.empty(len(keys), dtype=np.int64)
+        for start in range(0, len(keys), _AT_ONCE):  # what it touches stays in the cache
+            out[start : start + _AT_ONCE] = self._find(
+                _unsigned(keys[start : start + _AT_ONCE]), default
+            )
+        return out
+
+    def _find(self, keys: Array, default: int) -> Array:
+        slots = self._first(keys)
+        out = np.full(len(keys), default, dtype=np.int64)
+        asked = np.arange(len(keys))
+        while len(asked):
+            found = self._slots[slots]
+            if self._ids is None:
+                numbers = (found & _LOW).astype(np.int64)
+                same = (found >> _HALF) == keys
+            else:
+                numbers = self._ids[slots]
+                same = found == keys
+            taken = numbers != 0
+            hit = same & taken
+            out[asked[hit]] = numbers[hit] - 1
+            more = np.flatnonzero(taken & ~same)
+            asked, keys, slots = asked[more], keys[more], (slots[more] + 1) & self._last
+        return out
+
+    def _first(self, keys: Array) -> Array:
+        return ((keys * _GOLDEN) >> self._shift).astype(np.int64)
+
+
+def _unsigned(keys: Array) -> Array:
+    if keys.dtype == np.int64:
+        return keys.view(np.uint64)
+    return keys.astype(np.uint64, copy=False)
+
+
+def _size(entries: int) -> int:
+    return 1 << max(4, (2 * entries - 1).bit_length())

@@ -1,0 +1,144 @@
+"""In what order the rows of a log become inputs, and which part each belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from slipstream.data.hashing import mix
+from slipstream.data.inputs import Array
+from slipstream.data.prepare.options import Options, Share
+from slipstream.data.prepare.spill import Spill, mapped, new_map
+from slipstream.errors import DataError
+
+_SLICE = 1 << 20
+_SAMPLE = 1 << 16
+_DAY = 86_400_000
+
+
+def slices(start: int, stop: int, size: int = _SLICE) -> Iterator[tuple[int, int]]:
+    """The bounds of runs of at most `size` numbers."""
+    for first in range(start, stop, size):
+        yield first, min(first + size, stop)
+
+
+def stable_order(values: Array, out: Path, limit: int, order: Array | None = None) -> Array:
+    """The places of values in rising order, equal ones as they come; in bounded memory.
+
+    Values are first dealt to files of neighbouring ones, each small enough to be sorted by itself.
+
+    Args:
+        values: What to sort by.
+        out: The file for the result.
+        limit: How many values to sort at once.
+        order: In what order the values come; as they lie by default.
+    """
+    n = len(values)
+    result = new_map(out, n, np.int64)
+
+    def places(first: int, last: int) -> Array:
+        return np.arange(first, last) if order is None else order[first:last]
+
+    splitters = _splitters(values, limit)
+    if len(splitters) == 0:
+        every = places(0, n)
+        result[:] = every[np.argsort(values[every], kind="stable")]
+        return result
+    folder = out.with_name(out.name + ".parts")
+    for old in folder.glob("*"):
+        old.unlink()
+    spill = Spill(folder, {})
+    for first, last in slices(0, n, min(_SLICE, limit)):
+        rows = places(first, last)
+        found = values[rows]
+        # An odd bucket holds one value only and is in order already, however large.
+        at = np.searchsorted(splitters, found, side="left")
+        same = splitters[np.minimum(at, len(splitters) - 1)] == found
+        bucket = 2 * at + (same & (at < len(splitters)))
+        by = np.argsort(bucket, kind="stable")
+        ends = np.cumsum(np.bincount(bucket, minlength=2 * len(splitters) + 1))
+        pieces = np.split(rows[by], ends[:-1])
+        spill.append({f"{b:06d}": piece for b, piece in enumerate(pieces) if len(piece)})
+    spill.close()
+    done = 0
+    for bucket in range(2 * len(splitters) + 1):
+        path = folder / f"{bucket:06d}"
+        rows = mapped(path, np.int64)
+        if bucket % 2 == 0:
+            rows = rows[np.argsort(values[rows], kind="stable")]
+        result[done : done + len(rows)] = rows
+        done += len(rows)
+        path.unlink(missing_ok=True)
+    folder.rmdir()
+    return result
+
+
+def _splitters(values: Array, limit: int) -> Array:
+    parts = -(-2 * len(values) // limit) if len(values) > limit else 1
+    if parts == 1:
+        return values[:0]
+    sample = np.sort(values[:: max(1, len(values) // _SAMPLE)])
+    return np.unique(sample[np.arange(1, parts) * len(sample) // parts])
+
+
+def part_ends(
+    n: int, options: Options, time_at: Callable[[int], int] | None, file_rows: list[int]
+) -> tuple[int, int, int]:
+    """Where training, validation and evaluation end, in inputs of the log in order of time.
+
+    Args:
+        n: How many there are.
+        options: What the user chose.
+        time_at: The time of each, if there are times.
+        file_rows: How many came from each file: without times, a file is a day.
+    """
+    file_ends = np.cumsum(file_rows).tolist()
+
+    def begin(share: Share, stop: int) -> int:
+        if share != "day":
+            return max(0, stop - round(n * share))
+        if stop == 0:
+            return 0
+        if time_at is None:
+            return max((end for end in [0, *file_ends] if end < stop), default=0)
+        day = time_at(stop - 1) // _DAY * _DAY
+        low, high = 0, stop
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if time_at(middle) >= day else (middle + 1, high)
+        return low
+
+    evaluation = begin(options.evaluation, n)
+    validation = begin(options.validation, evaluation)
+    if validation == 0:
+        raise DataError(
+            "Nothing is left to train on: the validation and evaluation parts take every row. "
+            "Choose smaller shares, or add earlier days."
+        )
+    return validation, evaluation, n
+
+
+def random_parts(
+    n: int, options: Options, out: Path, order: Array | None
+) -> tuple[Array, tuple[int, int, int]]:
+    """Rows dealt to the parts by a hash of their place: the order, and where the parts end."""
+    assert options.evaluation != "day", "options were checked"
+    assert options.validation != "day", "options were checked"
+    first = options.evaluation
+    second = first + options.validation
+    salt = mix(np.array([options.seed], dtype=np.int64))
+    result = new_map(out, n, np.int64)
+    ends, done = [], 0
+    for low, high in ((second, 1.0), (first, second), (0.0, first)):
+        for start, stop in slices(0, n):
+            drawn = mix(np.arange(start, stop).astype(np.uint64) ^ salt) >> np.uint64(11)
+            share = drawn.astype(np.float64) * 2.0**-53
+            chosen = np.flatnonzero((share >= low) & (share < high)) + start
+            result[done : done + len(chosen)] = chosen if order is None else order[chosen]
+            done += len(chosen)
+        ends.append(done)
+    if ends[0] == 0:
+        raise DataError("Nothing is left to train on: choose smaller shares or give more rows.")
+    return result, (ends[0], ends[1], ends[2])

@@ -1,0 +1,234 @@
+"""Makes columns of numbers from the fields of a block, and names the cells that cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from slipstream.data.formats.spec import Categorical, LogSpec
+from slipstream.data.inputs import Array
+from slipstream.data.prepare import values
+from slipstream.data.prepare.lines import BadRow, Rows
+from slipstream.data.prepare.values import Cells
+from slipstream.data.schema import ValueKind
+from slipstream.errors import DataError
+
+_HOUR = 3_600_000
+_SHOWN = 60
+_EXPECTED = {
+    "hex": "8 hex digits in lower case",
+    "int": "a whole number as one writes it (in a schema, `values: text` takes anything)",
+    "text": "text",
+}
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The columns of some rows, as they are spilled.
+
+    Args:
+        rows: How many rows are good.
+        count: How many rows were read, good or bad.
+        arrays: What to append to each spilled column.
+        texts: For each table of text, its distinct values: `key` and `value`.
+        bad: The rows that were left out.
+        notes: How many dense values a rule replaced, by column and rule.
+        lines: The line number of each good row.
+    """
+
+    rows: int
+    count: int
+    arrays: dict[str, Array]
+    texts: dict[str, pl.DataFrame]
+    bad: list[BadRow]
+    notes: dict[str, int]
+    lines: Array
+
+
+@dataclass
+class _Block:
+    """A block while its fields are converted, one after the other."""
+
+    frame: pl.DataFrame
+    bad: dict[int, tuple[str, str]] = field(default_factory=dict)
+    singles: dict[str, Array] = field(default_factory=dict)
+    lists: dict[str, tuple[Array, Array, Array]] = field(default_factory=dict)
+    strings: list[tuple[str, str, pl.Series]] = field(default_factory=list)
+    replaced: dict[str, Array] = field(default_factory=dict)
+
+    def note(self, bad: Array, name: str, expected: str) -> None:
+        if bad.any():
+            for row in np.flatnonzero(bad).tolist():
+                self.bad.setdefault(row, (name, expected))
+
+
+class Parser:
+    """Turns the rows of a log into columns of numbers.
+
+    Args:
+        spec: What the log looks like.
+        inputs: The files, for errors.
+        kinds: The kind of values of each table.
+    """
+
+    def __init__(self, spec: LogSpec, inputs: list[Path], kinds: dict[str, ValueKind]) -> None:
+        self.spec, self.inputs, self.kinds = spec, inputs, kinds
+
+    def parse(self, file: int, rows: Rows) -> Chunk:
+        """The columns of the good rows, and the bad ones."""
+        spec, block = self.spec, _Block(rows.frame)
+        times = None
+        if spec.label is not None:
+            expected = "a label from 0 to 1"
+            block.singles["label"] = self._take(
+                file, block, spec.label, expected, values.label
+            ).values
+        if spec.weight is not None:
+            expected = "a weight from 0 on"
+            block.singles["weight"] = self._take(
+                file, block, spec.weight, expected, values.weight
+            ).values
+        if spec.time is not None:
+            time, expected = spec.time, f"a time written as {spec.time.format}"
+            times = self._take(
+                file, block, time.field, expected, lambda s: values.times(s, time)
+            ).values
+            block.singles["time"] = times
+        if spec.dense:
+            self._dense(file, block)
+        for number, column in enumerate(spec.columns):
+            name = f"c{number:03d}"
+            if column.values == "hour":
+                assert times is not None, "a spec with an hour column has a time"
+                block.singles[name] = times // _HOUR % 24
+                block.singles[f"{name}.missing"] = np.zeros(len(times), dtype=np.bool_)
+            elif column.kind == "single":
+                self._single(file, block, name, column)
+            else:
+                self._list(file, block, name, column)
+        return self._chunk(file, rows, block)
+
+    def _take(
+        self,
+        file: int,
+        block: _Block,
+        name: str,
+        expected: str,
+        convert: Callable[[pl.Series], Cells],
+        series: pl.Series | None = None,
+    ) -> Cells:
+        try:
+            cells = convert(block.frame[name] if series is None else series)
+        except DataError as error:
+            raise DataError(f"{self.inputs[file]}: column {name!r} {error}.") from None
+        except pl.exceptions.PolarsError as error:
+            what = " ".join(str(error).split())
+            raise DataError(
+                f"{self.inputs[file]}: column {name!r} cannot be read as {expected}: {what}."
+            ) from None
+        if series is None:
+            block.note(cells.bad, name, expected)
+        return cells
+
+    def _dense(self, file: int, block: _Block) -> None:
+        matrix = np.empty((block.frame.height, len(self.spec.dense)), dtype=np.float32)
+        for place, one in enumerate(self.spec.dense):
+
+            def convert(series: pl.Series) -> Cells:
+                return values.dense(series, one)  # noqa: B023 - called before the next turn
+
+            cells = self._take(file, block, one.name, "a number", convert)
+            matrix[:, place] = cells.values
+            block.replaced[f"{one.name} missing"] = cells.missing
+            if one.transform in ("log", "sqrt"):
+                block.replaced[f"{one.name} negative"] = cells.negative
+        block.singles["dense"] = matrix
+
+    def _single(self, file: int, block: _Block, name: str, column: Categorical) -> None:
+        kind = self.kinds[column.table]
+        cells = self._take(
+            file, block, column.field, _EXPECTED[kind], lambda s: values.keys(s, kind)
+        )
+        block.singles[name], block.singles[f"{name}.missing"] = cells.values, cells.missing
+        if kind == "text":
+            block.strings.append((column.table, name, block.frame[column.field]))
+
+    def _list(self, file: int, block: _Block, name: str, column: Categorical) -> None:
+        kind, series = self.kinds[column.table], block.frame[column.field]
+        if series.dtype == pl.String:
+            series = series.fill_null("")
+            empty = (series == "").to_numpy()
+            series = series.str.split(column.split or " ")
+            lengths = np.where(empty, 0, series.list.len().to_numpy()).astype(np.int64)
+            flat = series.filter(pl.Series(~empty)).explode()
+            flat = flat.set(flat == "", None)
+        elif isinstance(series.dtype, pl.List):
+            block.note(series.is_null().to_numpy(), column.field, "a list")
+            lengths = series.list.len().fill_null(0).to_numpy().astype(np.int64)
+            flat = series.filter(pl.Series(lengths > 0)).explode()
+        else:
+            raise DataError(
+                f"{self.inputs[file]}: column {column.field!r} is of type {series.dtype}, which "
+                "is no list."
+            )
+        expected = f"a list of which each value is {_EXPECTED[kind]}"
+        cells = self._take(
+            file, block, column.field, expected, lambda s: values.keys(s, kind), flat
+        )
+        owners = np.repeat(np.arange(len(lengths)), lengths)
+        bad = np.zeros(len(lengths), dtype=np.bool_)
+        bad[owners[cells.bad]] = True
+        block.note(bad, column.field, expected)
+        block.lists[name] = (cells.values, cells.missing, lengths)
+        if kind == "text":
+            block.strings.append((column.table, name, flat))
+
+    def _chunk(self, file: int, rows: Rows, block: _Block) -> Chunk:
+        bad = [*rows.bad, *(self._bad_row(file, rows, row, block) for row in block.bad)]
+        bad.sort(key=lambda one: one.line)
+        keep = np.ones(block.frame.height, dtype=np.bool_)
+        keep[list(block.bad)] = False
+        whole = not block.bad
+        arrays = {n: a if whole else a[keep] for n, a in block.singles.items()}
+        used: dict[str, Array] = {}
+        for name, (keys, missing, lengths) in block.lists.items():
+            used[name] = np.repeat(keep, lengths)
+            arrays[name], arrays[f"{name}.missing"] = keys[used[name]], missing[used[name]]
+            arrays[f"{name}.lengths"] = lengths[keep]
+        texts: dict[str, list[pl.DataFrame]] = {}
+        for table, name, strings in block.strings:
+            kept = strings if whole else strings.filter(pl.Series(used.get(name, keep)))
+            present = np.flatnonzero(~arrays[f"{name}.missing"])
+            keys, first = np.unique(arrays[name][present], return_index=True)
+            distinct = kept.cast(pl.String).gather(present[first])
+            texts.setdefault(table, []).append(pl.DataFrame({"key": keys, "value": distinct}))
+        notes = {name: int(np.count_nonzero(m[keep])) for name, m in block.replaced.items()}
+        return Chunk(
+            rows=int(np.count_nonzero(keep)),
+            count=rows.count,
+            arrays=arrays,
+            texts={t: pl.concat(frames).unique(maintain_order=True) for t, frames in texts.items()},
+            bad=bad,
+            notes={name: count for name, count in notes.items() if count},
+            lines=rows.lines[keep],
+        )
+
+    def _bad_row(self, file: int, rows: Rows, row: int, block: _Block) -> BadRow:
+        name, expected = block.bad[row]
+        value, line = block.frame[name][row], int(rows.lines[row])
+        plain = value.to_list() if isinstance(value, pl.Series) else value
+        shown = "nothing" if plain is None or plain == "" else repr(plain)
+        if len(shown) > _SHOWN:
+            shown = shown[:_SHOWN] + "..."
+        first = line == 1 and self.spec.fields is not None and name == self.spec.fields[0]
+        if first and isinstance(plain, str) and plain and not any(c.isdigit() for c in plain):
+            what = f"column {name!r} has {shown}: this looks like a header, and this log has none"
+            return BadRow(file, line, "header where none belongs", what)
+        role = "label" if name == self.spec.label else "value"
+        reason = f"missing {role}" if shown == "nothing" else f"bad {role}"
+        what = f"column {name!r} has {shown} instead of {expected}"
+        return BadRow(file, line, f"{reason} in {name}", what)

@@ -1,0 +1,167 @@
+"""The first step: reads the raw files once, sets bad rows aside, and spills typed columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstream.data.formats.spec import LogSpec
+from slipstream.data.prepare.ahead import ahead
+from slipstream.data.prepare.lines import BadRow
+from slipstream.data.prepare.options import Options
+from slipstream.data.prepare.parse import Chunk, Parser
+from slipstream.data.prepare.source import Piece, Source
+from slipstream.data.prepare.spill import Spill
+from slipstream.data.prepare.state import State
+from slipstream.errors import DataError
+
+BAD_ROWS = "bad_rows.tsv"
+Progress = Callable[[str, int, int], None]
+
+
+class Reader:
+    """Reads a log from where the last run stopped.
+
+    Args:
+        source: The files.
+        parser: Makes columns of their rows.
+        options: What to do with bad rows.
+        state: Where to note what is done.
+        progress: Called with the step, rows done, and rows that there will be.
+    """
+
+    def __init__(
+        self, source: Source, parser: Parser, options: Options, state: State, progress: Progress
+    ) -> None:
+        self.source, self.parser, self.options, self.state = source, parser, options, state
+        self.progress = progress
+        empty = {
+            **dict.fromkeys(("file", "start", "rows", "count", "chunks", "bad_bytes"), 0),
+            **{"line": 1, "done": False, "sizes": {}, "bad": {}, "notes": {}},
+            **{"last_time": None, "file_rows": [0] * len(source.inputs)},
+        }
+        self.notes: dict[str, Any] = state.notes.setdefault("read", empty)
+
+    @property
+    def columns(self) -> Path:
+        """The folder of the spilled columns."""
+        return self.state.work / "columns"
+
+    def run(self) -> dict[str, Any]:
+        """Read what is left to read; gives the note of what was read."""
+        if self.notes["done"]:
+            return self.notes
+        spill = Spill(self.columns, self.notes["sizes"])
+        bad = Spill(self.state.work, {BAD_ROWS: self.notes["bad_bytes"]})
+        try:
+            for piece, chunk in ahead(self._parse, self._pieces()):
+                self._take(piece, chunk, spill, bad)
+        finally:
+            spill.close()
+            bad.close()
+        notes = self.notes
+        if notes["rows"] == 0:
+            raise DataError(f"No row is left: all {notes['count']} rows were set aside as bad.")
+        notes["done"] = True
+        self.state.save()
+        return notes
+
+    def _pieces(self) -> Iterator[Piece]:
+        notes = self.notes
+        return self.source.pieces(notes["file"], notes["start"], notes["line"])
+
+    def _parse(self, piece: Piece) -> Chunk:
+        rows = self.source.rows(piece)
+        if not self.source.spec.quotes and rows.count != piece.next_line - piece.line:
+            raise lost_rows()
+        return self.parser.parse(piece.file, rows)
+
+    def _take(self, piece: Piece, chunk: Chunk, spill: Spill, bad: Spill) -> None:
+        notes = self.notes
+        if chunk.count != chunk.rows + len(chunk.bad):
+            raise lost_rows()
+        self._check_times(piece, chunk)
+        if chunk.bad:
+            self._set_aside(chunk.bad, bad)
+        spill.append(chunk.arrays)
+        for table, frame in chunk.texts.items():
+            folder = self.state.work / "texts" / table_folder(self.source.spec, table)
+            folder.mkdir(parents=True, exist_ok=True)
+            frame.write_ipc(folder / f"{notes['chunks']:08d}")
+        for name, count in chunk.notes.items():
+            notes["notes"][name] = notes["notes"].get(name, 0) + count
+        notes["rows"] += chunk.rows
+        notes["count"] += chunk.count
+        notes["chunks"] += 1
+        notes["file_rows"][piece.file] += chunk.rows
+        notes["sizes"], notes["bad_bytes"] = spill.sizes, bad.sizes[BAD_ROWS]
+        notes["file"], notes["start"], notes["line"] = piece.file, piece.stop, piece.next_line
+        self.state.save()
+        share = (piece.file + piece.share) / len(self.source.inputs)
+        self.progress("reading", notes["count"], round(notes["count"] / max(share, 1e-9)))
+
+    def _set_aside(self, rows: list[BadRow], spill: Spill) -> None:
+        if self.options.bad_rows == "error":
+            raise DataError(
+                f"{self._place(rows[0])}: {rows[0].what}. Mend the file, or set such rows aside "
+                "with --bad-rows skip."
+            )
+        counts = self.notes["bad"]
+        before = sum(counts.values())
+        for row in rows:
+            counts[row.reason] = counts.get(row.reason, 0) + 1
+        if before + len(rows) > self.options.max_bad:
+            row = rows[max(0, self.options.max_bad - before)]
+            raise DataError(
+                f"{self._place(row)}: {row.what}. This is bad row number "
+                f"{self.options.max_bad + 1}; --max-bad allows {self.options.max_bad}."
+            )
+        lines = [
+            "\t".join((str(self.source.inputs[r.file]), str(r.line), r.reason, r.what))
+            for r in rows
+        ]
+        text = ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
+        spill.append({BAD_ROWS: np.frombuffer(text, dtype=np.uint8)})
+
+    def _place(self, row: BadRow) -> str:
+        what = "row" if self.source.is_parquet(row.file) else "line"
+        return f"{self.source.inputs[row.file]}, {what} {row.line}"
+
+    def _check_times(self, piece: Piece, chunk: Chunk) -> None:
+        if self.source.spec.time is None or not chunk.rows:
+            return
+        times, before = chunk.arrays["time"], self.notes["last_time"]
+        falls = np.flatnonzero(np.diff(times, prepend=times[0] if before is None else before) < 0)
+        if len(falls) and not self.source.spec.sort:
+            at = int(falls[0])
+            earlier = before if at == 0 else int(times[at - 1])
+            row = BadRow(piece.file, int(chunk.lines[at]), "", "")
+            raise DataError(
+                f"{self._place(row)}: column {self.source.spec.time.field!r}: time falls from "
+                f"{_moment(earlier)} to {_moment(int(times[at]))}. Sort the rows with --sort, or "
+                "`sort: time` in a schema."
+            )
+        self.notes["last_time"] = int(times[-1])
+
+
+def lost_rows() -> DataError:
+    """What to raise where rows in are not rows out and rows set aside."""
+    return DataError(
+        "Rows in are not rows out and rows set aside. This is a defect of slipstream: please "
+        "report it, with the log if you can. Nothing was written."
+    )
+
+
+def table_folder(spec: LogSpec, table: str) -> str:
+    """The folder of a table while it is being made: a number, as names may be anything."""
+    return f"{list(dict.fromkeys(c.table for c in spec.columns)).index(table):03d}"
+
+
+def _moment(milliseconds: int) -> str:
+    try:
+        return str(np.datetime64(milliseconds, "ms"))
+    except ValueError:
+        return str(milliseconds)

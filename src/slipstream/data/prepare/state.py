@@ -1,0 +1,100 @@
+"""What a preparation has done so far: enough to go on after it was killed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+from slipstream.data.formats.spec import LogSpec
+from slipstream.data.manifest import versions
+from slipstream.data.prepare.options import Options
+
+T = TypeVar("T")
+_STATE = "state.json"
+
+
+class State:
+    """The folder of an unfinished preparation and the note of what in it is done.
+
+    The note is replaced as a whole after each step, so a process that is killed leaves either the
+    note before the step or the one behind it; what a step that is not noted has written is
+    written anew. Without the kernel's word that it is still the same boot, or for another
+    command or changed inputs, everything starts anew.
+
+    Args:
+        work: The folder.
+        fingerprint: Of everything that decides the result.
+    """
+
+    def __init__(self, work: Path, fingerprint: str) -> None:
+        self.work = work
+        work.mkdir(parents=True, exist_ok=True)
+        begun = {"fingerprint": fingerprint, "boot": _boot()}
+        self.notes: dict[str, Any] = self.peek(work, fingerprint)
+        self.resumed = bool(self.notes)
+        if not self.resumed:
+            for path in work.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            self.notes = dict(begun)
+            self.save()
+
+    @classmethod
+    def peek(cls, work: Path, fingerprint: str) -> dict[str, Any]:
+        """What is noted in a folder for this fingerprint; nothing if it is for another one."""
+        try:
+            notes = json.loads((work / _STATE).read_bytes())
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return {}
+        same = isinstance(notes, dict) and notes.get("fingerprint") == fingerprint
+        return notes if same and notes.get("boot") == _boot() else {}
+
+    def save(self) -> None:
+        """Replace the note."""
+        aside = self.work / (_STATE + ".new")
+        aside.write_text(json.dumps(self.notes))
+        aside.replace(self.work / _STATE)
+
+    def once(self, step: str, do: Callable[[], T]) -> T:
+        """What `do` gives (as JSON); it is not called again once its step is noted."""
+        done = self.notes.setdefault("done", {})
+        if step not in done:
+            done[step] = do()
+            self.save()
+        result: T = done[step]
+        return result
+
+    def remove(self) -> None:
+        """Remove the folder; the note goes last, so that who is killed here can tell."""
+        for path in self.work.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(self.work, ignore_errors=True)
+
+
+def fingerprint(spec: LogSpec, inputs: Sequence[Path], options: Options) -> str:
+    """A digest of everything that decides the result: options, inputs as they are, versions."""
+    import polars
+
+    files = []
+    for path in inputs:
+        status = path.stat()
+        files.append([str(path.absolute()), status.st_size, status.st_mtime_ns])
+    if options.dictionary is not None:
+        status = (options.dictionary / "manifest.json").stat()
+        files.append([str(options.dictionary.absolute()), status.st_size, status.st_mtime_ns])
+    everything = [asdict(spec), asdict(options), files, versions(), polars.__version__]
+    return hashlib.sha256(json.dumps(everything, default=str).encode()).hexdigest()
+
+
+def _boot() -> str | None:
+    """Names the time since the machine was started: what was written before may be lost."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None if os.name == "posix" else ""

@@ -1,0 +1,181 @@
+"""Reads raw files, compressed or not, as blocks of whole lines."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from slipstream.errors import DataError
+
+_READ = 1 << 20
+_LONGEST = 8  # blocks that a single line may take
+_GZIP = 31  # of zlib: with a gzip header and checksum
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some whole lines of a file.
+
+    Args:
+        file: The number of the file.
+        data: The lines; only the last one of a file may lack its end.
+        line: The number of the first line in the file, from 1.
+        start: Where the block begins in the file's text.
+        consumed: How many bytes of the file were read so far, compressed as they are.
+    """
+
+    file: int
+    data: bytes
+    line: int
+    start: int
+    consumed: int
+
+    @property
+    def stop(self) -> int:
+        """Where the next block begins in the file's text."""
+        return self.start + len(self.data)
+
+
+def blocks(
+    path: Path, file: int, size: int, *, start: int = 0, line: int = 1, quotes: bool = False
+) -> Iterator[Block]:
+    """Blocks of about `size` bytes, cut where a line ends: the same ones from any block on.
+
+    Args:
+        path: The file.
+        file: Its number.
+        size: Bytes in a block.
+        start: Where to begin in the file's text, which must be where a block begins.
+        line: The number of the line that begins there.
+        quotes: Whether line ends inside double quotes are part of a field.
+    """
+    with path.open("rb") as raw:
+        text = _Text(path, raw)
+        text.skip(start)
+        held, ended = b"", False
+        target = size
+        while True:
+            if len(held) < target and not ended:
+                more = text.read(target - len(held), line)
+                ended = len(more) < target - len(held)
+                held += more
+            if not held:
+                return
+            # What a block holds depends on where it begins, never on what was read before it.
+            last = ended and len(held) <= target
+            cut = len(held) if last else _cut(held[:target], quotes)
+            if cut == 0:
+                if target >= _LONGEST * size:
+                    raise DataError(
+                        f"{path}, line {line}: a line of more than {target >> 20} MiB. Is this "
+                        "the file that you meant? (A quote that is never closed looks like this.)"
+                    )
+                target *= 2
+                continue
+            data, held, target = held[:cut], held[cut:], size
+            yield Block(file, data, line, start, raw.tell())
+            start += len(data)
+            line += data.count(b"\n")
+
+
+def _cut(data: bytes, quotes: bool) -> int:
+    """Behind the last line end that ends a record."""
+    end = data.rfind(b"\n") + 1
+    while quotes and end and data.count(b'"', 0, end) % 2:
+        end = data.rfind(b"\n", 0, data.rfind(b'"', 0, end)) + 1
+    return end
+
+
+class _Text:
+    """The text of a file, decompressed if it is compressed; says where a damaged file ends."""
+
+    def __init__(self, path: Path, raw: BinaryIO) -> None:
+        self.path, self.raw = path, raw
+        self.decoder = _decoder(path)
+        self.begun = False
+        self.held = b""
+        self.pending = b""
+
+    def skip(self, count: int) -> None:
+        if self.decoder is None:
+            self.raw.seek(count)
+            self.begun = count > 0
+            return
+        while count:
+            piece = self.read(min(count, _READ), None)
+            if not piece:
+                raise DataError(f"{self.path} has become shorter while it was being prepared.")
+            count -= len(piece)
+
+    def read(self, count: int, line: int | None) -> bytes:
+        """The next `count` bytes; fewer only at the end."""
+        if self.decoder is None:
+            return self.raw.read(count)
+        pieces, have = [self.held], len(self.held)
+        while have < count:
+            try:
+                piece = self._decoded()
+            except Exception as error:
+                if not _is_damage(error):
+                    raise
+                lines = b"".join(pieces).count(b"\n")
+                where = "" if line is None else f" after line {line - 1 + lines}"
+                raise DataError(
+                    f"{self.path} is damaged or cut off{where}: {error}. Download or copy it again."
+                ) from None
+            if piece is None:
+                break
+            pieces.append(piece)
+            have += len(piece)
+        data = b"".join(pieces)
+        self.held = data[count:]
+        return data[:count]
+
+    def _decoded(self) -> bytes | None:
+        """The next piece of text; None at the end."""
+        fresh = self.pending or self.raw.read(_READ // 8)
+        self.pending = b""
+        if self.decoder.eof:  # another member may follow
+            if not fresh or (not fresh.strip(b"\0") and not self.raw.read(1)):
+                return None
+            self.decoder = _decoder(self.path)
+        elif not fresh:
+            if self.begun:
+                raise EOFError("the compressed data ends before its end mark")
+            raise EOFError("the file is empty")
+        self.begun = True
+        piece: bytes = self.decoder.decompress(fresh)
+        if self.decoder.eof:
+            self.pending = self.decoder.unused_data
+        return piece
+
+
+def _is_damage(error: Exception) -> bool:
+    return isinstance(error, (EOFError, zlib.error)) or type(error).__name__ == "ZstdError"
+
+
+def _decoder(path: Path) -> Any:
+    if path.suffix == ".gz":
+        return zlib.decompressobj(_GZIP)
+    if path.suffix == ".zst":
+        import zstandard
+
+        return zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
+    return None
+
+
+def first_line(path: Path) -> tuple[bytes, int]:
+    """The first line of a file, and where the second begins; an error where the file is empty."""
+    for block in blocks(path, 0, 1 << 16):
+        line, _, _ = block.data.partition(b"\n")
+        return line.removeprefix(_BOM).removesuffix(b"\r"), min(len(line) + 1, len(block.data))
+    raise DataError(f"{path} is empty. Is it the file that you meant?")
+
+
+def without_mark(block: Block) -> bytes:
+    """The data of a block, without the byte order mark that some programs begin a file with."""
+    return block.data.removeprefix(_BOM) if block.start == 0 else block.data

@@ -1,0 +1,179 @@
+"""Turns fields into numbers, and says which cells cannot be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from slipstream.data.formats.spec import Dense, Time
+from slipstream.data.hashing import text_keys
+from slipstream.data.inputs import Array
+from slipstream.data.schema import ValueKind
+from slipstream.errors import DataError
+
+_HEX = r"^[0-9a-f]{8}$"
+KEY_DTYPE: dict[ValueKind, np.dtype[Any]] = {
+    "hex": np.dtype("<u4"),
+    "int": np.dtype("<i8"),
+    "text": np.dtype("<u8"),
+}
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The values of a field.
+
+    Args:
+        values: A number for each row; where it is bad or missing, 0.
+        missing: Where the log has no value.
+        bad: Where it has one that cannot be used.
+        negative: Where it was below 0, for dense values.
+    """
+
+    values: Array
+    missing: Array
+    bad: Array
+    negative: Array = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+
+
+def label(field: pl.Series) -> Cells:
+    """Labels: numbers from 0 to 1; a missing one is bad."""
+    numbers = _floats(field)
+    bad = numbers.bad | numbers.missing | (numbers.values < 0) | (numbers.values > 1)
+    return Cells(numbers.values.astype(np.float32), np.zeros_like(bad), bad)
+
+
+def weight(field: pl.Series) -> Cells:
+    """Weights: finite numbers from 0 on; a missing one is bad."""
+    numbers = _floats(field)
+    bad = numbers.bad | numbers.missing | (numbers.values < 0)
+    return Cells(numbers.values.astype(np.float32), np.zeros_like(bad), bad)
+
+
+def dense(field: pl.Series, spec: Dense) -> Cells:
+    """Dense values, transformed."""
+    numbers = _floats(field)
+    x = numbers.values
+    negative = x < 0
+    if spec.transform == "log":
+        x = np.log1p(np.maximum(x, 0))
+    elif spec.transform == "sqrt":
+        x = np.sqrt(np.maximum(x, 0))
+    elif spec.transform == "signed-log":
+        x = np.sign(x) * np.log1p(np.abs(x))
+    with np.errstate(over="ignore"):
+        values = x.astype(np.float32)
+    bad = numbers.bad | ~np.isfinite(values)
+    values[numbers.missing] = spec.missing
+    return Cells(values, numbers.missing, bad, negative)
+
+
+def times(field: pl.Series, spec: Time) -> Cells:
+    """Times in milliseconds since 1970; a missing one is bad."""
+    kind = field.dtype
+    if spec.format in ("unix", "unix_ms") and (kind == pl.String or kind.is_integer()):
+        whole = _whole(field)
+        factor = 1000 if spec.format == "unix" else 1
+        bad = whole.bad | whole.missing | (np.abs(whole.values) > 2**62 // 1000)
+        return Cells(np.where(bad, 0, whole.values) * factor, np.zeros_like(bad), bad)
+    if kind == pl.String:
+        moment = _moments(field, spec.format)
+    elif kind in (pl.Datetime, pl.Date):
+        moment = field.cast(pl.Datetime("ms"), strict=False)
+    else:
+        raise DataError(f"is of type {kind}, which is no time")
+    bad = moment.is_null().to_numpy()
+    values = moment.to_physical().fill_null(0).to_numpy().astype(np.int64)
+    return Cells(values, np.zeros_like(bad), bad)
+
+
+def keys(field: pl.Series, values: ValueKind) -> Cells:
+    """A 64-bit key (32-bit for hex) for each raw value of a column."""
+    if values == "hex":
+        return _hex(field)
+    if values == "int":
+        return _whole(field, exact=True)
+    return _text(field)
+
+
+def key_values(dtype: pl.DataType) -> ValueKind:
+    """The kind of keys that a Parquet column can have."""
+    if dtype.is_integer() or dtype == pl.Boolean:
+        return "int"
+    if dtype in (pl.String, pl.Categorical, pl.Enum):
+        return "text"
+    raise DataError(
+        f"is of type {dtype}, which does not fit a categorical column; whole numbers and strings do"
+    )
+
+
+def _floats(field: pl.Series) -> Cells:
+    if field.dtype == pl.String:
+        missing = (field.is_null() | (field == "")).to_numpy()
+        numbers = field.cast(pl.Float64, strict=False)
+    elif field.dtype.is_numeric() or field.dtype == pl.Boolean:
+        missing = field.is_null().to_numpy()
+        numbers = field.cast(pl.Float64)
+    else:
+        raise DataError(f"is of type {field.dtype}, which is no number")
+    bad = numbers.is_null().to_numpy() & ~missing
+    values = numbers.fill_null(0.0).to_numpy()
+    finite = np.isfinite(values)
+    if not finite.all():
+        bad |= ~finite
+        values = np.where(finite, values, 0.0)
+    return Cells(values, missing, bad)
+
+
+def _whole(field: pl.Series, exact: bool = False) -> Cells:
+    """Whole numbers; `exact` ones are written in one way only, so that no raw value is lost."""
+    if field.dtype == pl.String:
+        missing = (field.is_null() | (field == "")).to_numpy()
+        numbers = field.cast(pl.Int64, strict=False)
+        bad = numbers.is_null().to_numpy() & ~missing
+        if exact:
+            bad |= (numbers.cast(pl.String) != field).fill_null(False).to_numpy()
+    elif field.dtype.is_integer() or field.dtype == pl.Boolean:
+        missing = field.is_null().to_numpy()
+        numbers = field.cast(pl.Int64, strict=False)
+        bad = numbers.is_null().to_numpy() & ~missing
+    else:
+        raise DataError(f"is of type {field.dtype}, which is no whole number")
+    return Cells(numbers.fill_null(0).to_numpy(), missing, bad)
+
+
+def _hex(field: pl.Series) -> Cells:
+    if field.dtype != pl.String:
+        raise DataError(f"is of type {field.dtype}; 8 hex digits are text")
+    missing = (field.is_null() | (field == "")).to_numpy()
+    numbers = field.str.to_integer(base=16, dtype=pl.UInt32, strict=False)
+    good = numbers.is_not_null() & (field.str.len_bytes() == 8)
+    # Signs and capitals make numbers too, but could not be told apart from plain digits later.
+    if field.str.contains_any(["+", "-", "A", "B", "C", "D", "E", "F"]).any():
+        good &= field.str.contains(_HEX)
+    bad = ~good.fill_null(False).to_numpy() & ~missing
+    return Cells(numbers.fill_null(0).to_numpy(), missing, bad)
+
+
+def _text(field: pl.Series) -> Cells:
+    field = field.cast(pl.String)
+    bad = np.zeros(len(field), dtype=np.bool_)
+    return Cells(text_series_keys(field), field.is_null().to_numpy(), bad)
+
+
+def text_series_keys(field: pl.Series) -> Array:
+    """The keys of strings; of nulls, that of the empty one."""
+    filled = field.fill_null("")
+    joined = filled.str.join("").item() if len(filled) else ""
+    return text_keys(joined.encode(), filled.str.len_bytes().to_numpy())
+
+
+def _moments(field: pl.Series, format: str) -> pl.Series:
+    if "%H" in format and "%M" not in format and "%T" not in format and "%R" not in format:
+        field, format = field + ":00", format + ":%M"
+    if not any(part in format for part in ("%H", "%T", "%R", "%s", "%I", "%c", "%+")):
+        return field.str.to_date(format, strict=False).cast(pl.Datetime("ms"))
+    return field.str.to_datetime(format, time_unit="ms", strict=False, ambiguous="null")

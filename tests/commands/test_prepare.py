@@ -1,0 +1,134 @@
+"""`slipstream prepare` as a user meets it: real processes and signals."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from raw_logs import criteo_rows, digests, write
+from test_cli import SLIPSTREAM, run
+from typer.testing import CliRunner
+
+from slipstream import Recipe
+from slipstream.cli import app
+from slipstream.data.synthetic.raw import write_raw
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory) -> Path:
+    return write(tmp_path_factory.mktemp("logs") / "log.tsv", criteo_rows(2000))
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory) -> Path:
+    file = tmp_path_factory.mktemp("logs") / "large.tsv"
+    return write_raw(Recipe("criteo-kaggle", rows=400_000), "criteo", file)
+
+
+@pytest.mark.process
+def test_a_log_is_prepared_shown_and_verified(log, tmp_path):
+    done = run("prepare", "criteo", log, "--out", tmp_path / "out", "--evaluation", "0.2")
+    assert done.returncode == 0, done.stderr
+    assert "2,000 rows read, 0 set aside" in done.stdout
+    assert "400 evaluation" in done.stdout
+    assert run("data", "verify", tmp_path / "out").returncode == 0
+    shown = run("data", "show", tmp_path / "out")
+    assert "criteo log of 2,000 rows" in shown.stdout
+
+
+@pytest.mark.process
+def test_bad_rows_are_named_or_set_aside(log, tmp_path):
+    file = tmp_path / "bad.tsv"
+    file.write_bytes(log.read_bytes() + b"1\t2\n")
+    done = run("prepare", "criteo", file, "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert f"{file}, line 2001: 2 fields instead of 40" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.tsv"]
+    done = run("prepare", "criteo", file, "--out", tmp_path / "out", "--bad-rows", "skip")
+    assert done.returncode == 0, done.stderr
+    assert "2,001 rows read, 1 set aside" in done.stdout
+    assert "1 set aside" in run("data", "show", tmp_path / "out").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("critoe", "{log}"), "Did you mean criteo?"),
+        (("criteo", "nowhere.tsv"), "nowhere.tsv does not exist"),
+        (("criteo", "."), ". is a folder"),
+        (("table", "{log}"), "needs --schema"),
+        (("table", "{log}", "--schema", "none.yaml"), "none.yaml does not exist"),
+        (("criteo", "{log}", "--memory", "much"), "memory is 'much'"),
+        (("criteo", "{log}", "--memory", "10M"), "at least 320 MiB"),
+        (("criteo", "{log}", "--evaluation", "week"), "evaluation is 'week'"),
+        (("criteo", "{log}", "--sort"), "no time to sort by"),
+        (("criteo", "{log}", "--dictionary", "nowhere"), "nowhere is not a packed data set"),
+        (("taobao", "{log}"), "line 1: 1 fields instead of 5"),
+    ],
+)
+def test_mistakes_end_with_a_sentence_and_no_traceback(log, tmp_path, monkeypatch, words, sentence):
+    words = [word.replace("{log}", str(log)) for word in words]
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["prepare", *words, "--out", "out"], env={"COLUMNS": "200"})
+    assert done.exit_code == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_data_set_needs_force(log, tmp_path):
+    words = ["prepare", "criteo", str(log), "--out", str(tmp_path / "out")]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert "--force" in done.stderr
+    assert CliRunner().invoke(app, [*words, "--force"]).exit_code == 0
+
+
+@pytest.mark.process
+def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(large, tmp_path):
+    words = [*SLIPSTREAM, "prepare", "criteo", str(large), "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    note = tmp_path / "out.partial" / "columns" / "label"
+    while not (note.exists() and note.stat().st_size) and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "The same command goes on from here" in errors
+    assert "Traceback" not in errors
+    assert not (tmp_path / "out").exists()
+    assert run(*words[len(SLIPSTREAM) :]).returncode == 0
+    assert run("prepare", "criteo", large, "--out", tmp_path / "whole").returncode == 0
+    assert digests(tmp_path / "out") == digests(tmp_path / "whole")
+
+
+@pytest.mark.process
+def test_the_bar_shows_rows_rate_and_time_left(large, tmp_path):
+    reader, writer = pty.openpty()
+    process = subprocess.Popen(
+        [*SLIPSTREAM, "prepare", "criteo", str(large), "--out", str(tmp_path / "out")],
+        stderr=writer,
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "COLUMNS": "120", "TERM": "xterm"},
+    )
+    os.close(writer)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(reader, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+    assert process.wait(timeout=60) == 0
+    text = shown.decode(errors="replace")
+    for words in ("reading", "packing", "rows/s", " of ", "0:0"):
+        assert words in text

@@ -1,0 +1,298 @@
+"""Every kind of bad input, at start, middle and end of a file: named, and nothing left behind."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+import zstandard
+from raw_logs import criteo_rows, prepare_criteo, prepare_table, schema_file, write
+
+from slipstream import DataError, verify
+from slipstream.data.formats import log_spec
+from slipstream.data.prepare import Options, prepare
+from slipstream.errors import ConfigError
+
+ROWS = 60
+PLACES = {"start": 0, "middle": ROWS // 2, "end": ROWS - 1}
+
+
+def short(row):
+    return "\t".join(row[:-1]).encode()
+
+
+def long(row):
+    return "\t".join([*row, "x"]).encode()
+
+
+def blank(row):
+    return b""
+
+
+def not_a_number(row):
+    return "\t".join([*row[:3], "12a", *row[4:]]).encode()
+
+
+def infinite(row):
+    return "\t".join([*row[:3], "inf", *row[4:]]).encode()
+
+
+def bad_utf8(row):
+    return "\t".join(row[:20]).encode() + b"\t\xff\xfe" + "\t".join(["", *row[21:]]).encode()
+
+
+def not_hex(row):
+    return "\t".join([*row[:-1], "0000000g"]).encode()
+
+
+def short_hex(row):
+    return "\t".join([*row[:-1], "abc"]).encode()
+
+
+def capital_hex(row):
+    return "\t".join([*row[:-1], "0000000A"]).encode()
+
+
+def no_label(row):
+    return "\t".join(["", *row[1:]]).encode()
+
+
+def label_too_large(row):
+    return "\t".join(["2", *row[1:]]).encode()
+
+
+KINDS = {
+    short: ("39 fields instead of 40", "wrong field count"),
+    long: ("41 fields instead of 40", "wrong field count"),
+    blank: ("the line is blank", "blank line"),
+    not_a_number: ("column 'I3' has '12a' instead of a number", "bad value in I3"),
+    infinite: ("column 'I3' has 'inf' instead of a number", "bad value in I3"),
+    bad_utf8: (r"column 'C7' has b'\xff\xfe', which is not UTF-8 (byte 0xff)", "bad UTF-8"),
+    not_hex: ("column 'C26' has '0000000g' instead of 8 hex digits", "bad value in C26"),
+    short_hex: ("column 'C26' has 'abc' instead of 8 hex digits", "bad value in C26"),
+    capital_hex: ("column 'C26' has '0000000A' instead of 8 hex digits", "bad value in C26"),
+    no_label: ("column 'click' has nothing instead of a label", "missing label in click"),
+    label_too_large: ("column 'click' has '2' instead of a label", "bad label in click"),
+}
+
+
+def spoiled(path: Path, kind, places: list[int]) -> Path:
+    lines = ["\t".join(row).encode() for row in criteo_rows(ROWS)]
+    for place in places:
+        lines[place] = kind(criteo_rows(ROWS)[place])
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    return path
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_a_bad_row_is_named_and_nothing_is_written(tmp_path, kind, place):
+    file = spoiled(tmp_path / "log.tsv", kind, [PLACES[place]])
+    with pytest.raises(DataError) as error:
+        prepare_criteo([file], tmp_path / "out")
+    assert f"{file}, line {PLACES[place] + 1}: " in str(error.value)
+    assert KINDS[kind][0] in str(error.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["log.tsv"]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_bad_rows_are_set_aside_counted_and_listed(tmp_path, kind):
+    places = sorted(PLACES.values())
+    file = spoiled(tmp_path / "log.tsv", kind, places)
+    made = prepare_criteo([file], tmp_path / "out", bad_rows="skip")
+    good = [row for place, row in enumerate(criteo_rows(ROWS)) if place not in places]
+    expected = prepare_criteo([write(tmp_path / "good.tsv", good)], tmp_path / "good")
+    for name, info in made.manifest.files.items():
+        if name != "bad_rows.tsv":
+            assert info == expected.manifest.files[name], name
+    assert made.manifest.bad_rows == {KINDS[kind][1]: 3}
+    source = made.manifest.source
+    assert (source["rows_read"], source["rows_set_aside"]) == (ROWS, 3)
+    lines = (tmp_path / "out" / "bad_rows.tsv").read_text().splitlines()
+    assert lines[0] == "file\tline\treason\twhat"
+    assert [line.split("\t")[:3] for line in lines[1:]] == [
+        [str(file), str(place + 1), KINDS[kind][1]] for place in places
+    ]
+    assert verify(tmp_path / "out") == []
+
+
+def test_more_bad_rows_than_allowed_stop_the_run(tmp_path):
+    file = spoiled(tmp_path / "log.tsv", short, [3, 7, 11])
+    prepare_criteo([file], tmp_path / "out", bad_rows="skip", max_bad=3)
+    with pytest.raises(DataError, match=r"line 12: .* bad row number 3; --max-bad allows 2"):
+        prepare_criteo([file], tmp_path / "other", bad_rows="skip", max_bad=2)
+    assert not (tmp_path / "other").exists()
+    assert not (tmp_path / "other.partial").exists()
+
+
+def test_a_header_where_none_belongs_is_named(tmp_path):
+    names = ["label", *(f"I{n}" for n in "abcdefghijklm"), *("C" for _ in range(26))]
+    file = write(tmp_path / "log.tsv", [names, *criteo_rows(5)])
+    with pytest.raises(DataError, match=r"line 1: .*'label'.* looks like a header"):
+        prepare_criteo([file], tmp_path / "out")
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+@pytest.mark.parametrize("keep", [0.2, 0.9, 0.999])
+def test_a_cut_off_compressed_file_is_named_with_its_last_line(tmp_path, ending, keep):
+    text = "".join("\t".join(row) + "\n" for row in criteo_rows(400)).encode()
+    packed = gzip.compress(text) if ending == ".gz" else zstandard.compress(text)
+    file = tmp_path / f"log.tsv{ending}"
+    file.write_bytes(packed[: int(len(packed) * keep)])
+    for bad_rows in ("error", "skip"):
+        with pytest.raises(DataError, match=r"is damaged or cut off after line \d+"):
+            prepare_criteo([file], tmp_path / "out", bad_rows=bad_rows)
+        assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize("name", ["log.tsv", "log.tsv.gz", "log.tsv.zst"])
+def test_an_empty_file_is_an_error(tmp_path, name):
+    (tmp_path / name).touch()
+    with pytest.raises(DataError, match="empty"):
+        prepare_criteo([tmp_path / name], tmp_path / "out")
+
+
+def test_a_damaged_gzip_file_is_named(tmp_path):
+    text = "".join("\t".join(row) + "\n" for row in criteo_rows(400)).encode()
+    packed = bytearray(gzip.compress(text))
+    packed[len(packed) // 2] ^= 0xFF
+    (tmp_path / "log.gz").write_bytes(packed)
+    with pytest.raises(DataError, match=r"log\.gz"):
+        prepare_criteo([tmp_path / "log.gz"], tmp_path / "out")
+
+
+def test_a_table_needs_the_columns_that_its_schema_names(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text("click,user\n1,a\n")
+    with pytest.raises(DataError, match=r"no column 'usr'.* Did you mean 'user'\?"):
+        prepare_table(tmp_path, [file], {"label": "click", "categorical": ["usr"]})
+    file.write_text("click,user\n")
+    with pytest.raises(DataError, match="has a header and no rows"):
+        prepare_table(tmp_path, [file], {"label": "click", "categorical": ["user"]})
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "schema", "words"),
+    [
+        ("user", [1.5, 2.5], {"categorical": ["user"]}, "Float64, which does not fit"),
+        ("user", [1, 2], {"categorical": [{"name": "user", "values": "hex"}]}, "Int64"),
+        ("user", ["a", "b"], {"categorical": [{"name": "user", "values": "int"}]}, "'a'"),
+        ("price", ["x", "2"], {"categorical": ["shop"], "dense": ["price"]}, "'x'"),
+        ("price", [[1], [2]], {"categorical": ["shop"], "dense": ["price"]}, "no number"),
+        ("when", [0.5, 1.5], {"categorical": ["shop"], "time": "when"}, "no time"),
+        ("tags", [1, 2], {"categorical": ["shop"], "lists": ["tags"]}, "no list"),
+    ],
+)
+def test_a_parquet_type_that_does_not_fit_is_named(tmp_path, column, values, schema, words):
+    frame = pl.DataFrame({"click": [0, 1], "shop": ["a", "b"], column: values})
+    frame.write_parquet(tmp_path / "log.parquet")
+    with pytest.raises(DataError) as error:
+        prepare_table(tmp_path, [tmp_path / "log.parquet"], {"label": "click", **schema})
+    assert words in str(error.value)
+    assert repr(column) in str(error.value)
+
+
+def test_text_that_is_no_parquet_is_an_error(tmp_path):
+    (tmp_path / "log.parquet").write_text("click,user\n1,a\n")
+    with pytest.raises(DataError, match="not a Parquet file"):
+        prepare_table(
+            tmp_path, [tmp_path / "log.parquet"], {"label": "click", "categorical": ["user"]}
+        )
+
+
+def test_whole_numbers_in_text_must_be_written_in_one_way(tmp_path):
+    file = tmp_path / "log.csv"
+    for value in ("007", "+7", "-0", " 7", "7.0", str(2**63)):
+        file.write_text(f"click,user\n1,{value}\n")
+        schema = {"label": "click", "categorical": [{"name": "user", "values": "int"}]}
+        with pytest.raises(DataError, match="line 2: column 'user' has"):
+            prepare_table(tmp_path, [file], schema)
+
+
+def test_time_that_falls_is_an_error_with_its_line_and_sorted_on_request(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text("click,user,time\n" + "".join(f"1,u,{t}\n" for t in (5, 7, 7, 6, 9)))
+    schema = {"label": "click", "categorical": ["user"], "time": "time"}
+    with pytest.raises(DataError, match=r"log\.csv, line 5: column 'time': time falls .*--sort"):
+        prepare_table(tmp_path, [file], schema)
+    made = prepare_table(tmp_path, [file], {**schema, "sort": "time"}, evaluation=0, validation=0)
+    assert made.train.shards[0].times.tolist() == [5, 6, 7, 7, 9]
+
+
+def test_an_existing_data_set_is_kept_unless_forced(tmp_path):
+    file = write(tmp_path / "log.tsv", criteo_rows(30))
+    spec = log_spec("criteo", {})
+    prepare(spec, [file], tmp_path / "out")
+    with pytest.raises(DataError, match="already holds a data set"):
+        prepare(spec, [file], tmp_path / "out")
+    prepare(spec, [file], tmp_path / "out", force=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.tsv", "out"]
+
+
+def test_a_disk_without_room_is_told_before_anything_is_written(tmp_path, monkeypatch):
+    from slipstream.data.prepare import room
+
+    file = write(tmp_path / "log.tsv", criteo_rows(30))
+    monkeypatch.setattr(room.shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
+    with pytest.raises(DataError, match=r"needs about .* GB of disk"):
+        prepare(log_spec("criteo", {}), [file], tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["log.tsv"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"lable": "click", "categorical": ["a"]}, "Did you mean 'label'?"),
+        ({"label": "click"}, "names no column"),
+        ({"categorical": ["a"], "sort": "time"}, "no column is named as `time`"),
+        ({"categorical": ["a"], "sort": "user"}, "sort is 'user'"),
+        (
+            {"label": "x", "categorical": ["a"], "negatives": {"per_positive": 1, "from": "a"}},
+            "are for logs of clicks only",
+        ),
+        ({"categorical": ["a"], "negatives": {"per_positive": 0, "from": "a"}}, "per_positive 0"),
+        ({"categorical": ["a"], "negatives": {"per_positive": 1, "from": "b"}}, "from 'b'"),
+        ({"categorical": ["a"], "history": {"user": "a", "length": 3}}, "needs `of`"),
+        ({"categorical": ["a", "a"]}, "'a' is given twice"),
+        ({"categorical": [{"name": "a", "values": "hax"}]}, "values 'hax'"),
+        ({"categorical": ["a"], "dense": [{"name": "b", "transform": "cube"}]}, "'cube'"),
+        ({"categorical": "a"}, "give a list"),
+        ({"categorical": ["a"], "separator": ";;"}, "separator is ';;'"),
+        ({"categorical": [{"name": "a", "values": "hour"}]}, "there is no time"),
+    ],
+)
+def test_a_schema_that_makes_no_sense_is_told_so(tmp_path, schema, words):
+    with pytest.raises(ConfigError) as error:
+        log_spec("table", {"schema": schema_file(tmp_path, **schema)})
+    assert words in str(error.value)
+    assert "schema.yaml" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"min_count": 0}, "at least 1"),
+        ({"max_rows": 3}, "at least 16"),
+        ({"hash": 0}, "hash is 0"),
+        ({"hash": 9, "max_rows": 99}, "exclude each other"),
+        ({"validation": 0.5, "evaluation": 0.5}, "leave a share for training"),
+        ({"evaluation": "day", "split": "random"}, "random split"),
+        ({"evaluation": "week"}, "evaluation is week"),
+        ({"split": "user"}, "split is 'user'"),
+        ({"bad_rows": "drop"}, "bad_rows is 'drop'"),
+        ({"extend": True}, "extend needs a dictionary"),
+    ],
+)
+def test_options_that_make_no_sense_are_told_so(options, words):
+    with pytest.raises(ConfigError) as error:
+        Options(**options)
+    assert words in str(error.value)
+
+
+def test_too_little_memory_is_told_so(tmp_path):
+    file = write(tmp_path / "log.tsv", criteo_rows(3))
+    with pytest.raises(ConfigError, match="at least 320 MiB"):
+        prepare_criteo([file], tmp_path / "out", memory=100 << 20)

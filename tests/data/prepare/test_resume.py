@@ -1,0 +1,193 @@
+"""Killed at any moment and started again, a preparation ends where an uninterrupted one does."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from raw_logs import criteo_rows, digests, write
+
+from slipstream import Recipe, verify
+from slipstream.data.formats import log_spec
+from slipstream.data.prepare import Options, prepare
+from slipstream.data.prepare.state import State
+from slipstream.data.synthetic.raw import write_raw
+
+SCRIPT = """
+import sys, time
+from pathlib import Path
+from unittest.mock import PropertyMock, patch
+from slipstream.data.formats import log_spec
+from slipstream.data.prepare import Options, prepare
+from slipstream.data.prepare.room import Memory
+format, schema, file, out = sys.argv[1:5]
+spec = log_spec(format, {"schema": schema or None})
+# Small pieces, so that there are many moments to be killed at.
+with (
+    patch.object(Memory, "block", new_callable=PropertyMock, return_value=60_000),
+    patch.object(Memory, "keys", new_callable=PropertyMock, return_value=1_500),
+    patch.object(Memory, "rows", lambda *_: 700),
+):
+    print("ready", flush=True)
+    prepare(spec, [file], out, Options(rows_per_shard=3000, bad_rows="skip"))
+"""
+TABLE = """
+categorical:
+  - {name: user, field: user, values: int}
+  - {name: item, field: item}
+time: time
+sort: time
+negatives: {per_positive: 2, from: item, seed: 3}
+history: {user: user, length: 5}
+names: [user, item, category, behaviour, time]
+"""
+
+
+def start(format: str, schema: str, file: Path, out: Path) -> subprocess.Popen:
+    words = [sys.executable, "-c", SCRIPT, format, schema, str(file), str(out)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "2"}
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+
+
+def finish(process: subprocess.Popen) -> None:
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors.decode()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("format", ["criteo", "table"])
+def test_killed_at_random_moments_the_bytes_are_the_same(tmp_path, format):
+    schema = ""
+    if format == "criteo":
+        file = write(tmp_path / "log.tsv", criteo_rows(4000))
+        lines = file.read_bytes().splitlines(keepends=True)
+        lines[100] = lines[2500] = b"1\t2\n"  # bad rows, which must be set aside once each
+        file.write_bytes(b"".join(lines))
+    else:
+        file = tmp_path / "log.csv"
+        write_raw(Recipe("taobao", rows=12_000, seed=1), "taobao", file)
+        (tmp_path / "schema.yaml").write_text(TABLE)
+        schema = str(tmp_path / "schema.yaml")
+    whole = start(format, schema, file, tmp_path / "whole")
+    whole.stdout.readline()
+    begun = time.monotonic()
+    finish(whole)
+    lasts = time.monotonic() - begun
+    out, chance, kills = tmp_path / "out", random.Random(5), 0
+    for _ in range(40):
+        if out.exists() and not (tmp_path / "out.partial").exists():
+            break  # killed when everything was done
+        process = start(format, schema, file, out)
+        process.stdout.readline()
+        time.sleep(lasts * chance.uniform(0.05, 0.6))
+        if process.poll() is not None:
+            finish(process)
+            continue
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        kills += 1
+        assert not out.exists() or digests(out) == digests(tmp_path / "whole")
+    else:
+        finish(start(format, schema, file, out))
+    assert kills >= 2, "it must have been killed for this to show anything"
+    assert digests(out) == digests(tmp_path / "whole")
+    assert verify(out) == []
+    assert not (tmp_path / "out.partial").exists()
+
+
+class Stop(BaseException):
+    """Stands for a kill: nothing catches it."""
+
+
+def stopped_after(saves: int, spec, file: Path, out: Path, monkeypatch) -> bool:
+    """Run until the note of what is done was saved so often; whether it was stopped then."""
+    count, save = 0, State.save
+
+    def counting(self):
+        nonlocal count
+        save(self)
+        count += 1
+        if count == saves:
+            raise Stop
+
+    monkeypatch.setattr(State, "save", counting)
+    try:
+        prepare(spec, [file], out, Options(rows_per_shard=1000))
+    except Stop:
+        return True
+    finally:
+        monkeypatch.setattr(State, "save", save)
+    return False
+
+
+def test_stopped_after_any_step_the_bytes_are_the_same(tmp_path, monkeypatch):
+    file = tmp_path / "log.csv"
+    write_raw(Recipe("taobao", rows=1500, seed=2), "taobao", file)
+    spec = log_spec("taobao", {"history": 3, "negatives": 2})
+    prepare(spec, [file], tmp_path / "whole", Options(rows_per_shard=1000))
+    saves = 1
+    while stopped_after(saves, spec, file, tmp_path / "out", monkeypatch):
+        resumed = tmp_path / f"resumed{saves}"
+        (tmp_path / "out.partial").rename(tmp_path / f"resumed{saves}.partial")
+        prepare(spec, [file], resumed, Options(rows_per_shard=1000))
+        assert digests(resumed) == digests(tmp_path / "whole"), saves
+        saves += 1
+    assert saves > 8
+
+
+def test_another_command_starts_anew(tmp_path, monkeypatch):
+    file = write(tmp_path / "log.tsv", criteo_rows(50))
+    spec, out = log_spec("criteo", {}), tmp_path / "out"
+    assert stopped_after(3, spec, file, out, monkeypatch)
+    prepare(spec, [file], out, Options(min_count=1))
+    prepare(spec, [file], tmp_path / "whole", Options(min_count=1))
+    assert digests(out) == digests(tmp_path / "whole")
+
+
+def test_a_log_that_changed_meanwhile_starts_anew(tmp_path, monkeypatch):
+    file = write(tmp_path / "log.tsv", criteo_rows(50))
+    spec, out = log_spec("criteo", {}), tmp_path / "out"
+    assert stopped_after(3, spec, file, out, monkeypatch)
+    write(file, criteo_rows(60, seed=9))
+    prepare(spec, [file], out)
+    prepare(spec, [file], tmp_path / "whole")
+    assert digests(out) == digests(tmp_path / "whole")
+
+
+def test_killed_between_naming_and_cleaning_up_the_same_command_succeeds(tmp_path, monkeypatch):
+    file = write(tmp_path / "log.tsv", criteo_rows(50))
+    spec, out = log_spec("criteo", {}), tmp_path / "out"
+    from slipstream.data.prepare import run
+
+    def named_and_killed(*words):
+        give_name(*words)
+        raise Stop
+
+    give_name = run.give_name
+    monkeypatch.setattr(run, "give_name", named_and_killed)
+    with pytest.raises(Stop):
+        prepare(spec, [file], out)
+    monkeypatch.setattr(run, "give_name", give_name)
+    assert (tmp_path / "out.partial").exists()
+    before = digests(out)
+    prepare(spec, [file], out)
+    assert digests(out) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.tsv", "out"]
+
+
+def test_two_runs_at_once_are_refused(tmp_path):
+    from slipstream import DataError
+
+    file = write(tmp_path / "log.tsv", criteo_rows(50))
+    State(tmp_path / "out.partial", "another run")
+    holder = State(tmp_path / "held.partial", "another run")
+    with pytest.raises(DataError, match="another process is preparing there"):
+        prepare(log_spec("criteo", {}), [file], tmp_path / "held")
+    holder.close()
+    prepare(log_spec("criteo", {}), [file], tmp_path / "held")
