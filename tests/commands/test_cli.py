@@ -10,21 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from command_line import SLIPSTREAM, run
 
 pytestmark = pytest.mark.process
-SLIPSTREAM = (sys.executable, "-m", "slipstream")
-
-
-def run(*words: object, **options) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", **options.pop("env", {})}
-    return subprocess.run(
-        [*SLIPSTREAM, *map(str, words)],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=120,
-        **options,
-    )
 
 
 @pytest.fixture(scope="module")

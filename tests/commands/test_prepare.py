@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
+from command_line import SLIPSTREAM, run
 from raw_logs import criteo_rows, digests, write
-from test_cli import SLIPSTREAM, run
 from typer.testing import CliRunner
 
 from slipstream import Recipe

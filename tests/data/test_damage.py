@@ -172,12 +172,3 @@ def test_list_offsets_that_fall_are_named_with_their_file(folder, tmp_path, monk
     monkeypatch.setattr(Inputs, "check", lambda *_: None)
     problems = _rewritten(folder, tmp_path / "bad", change)
     assert any("many.offsets does not rise" in problem for problem in problems)
-
-
-def test_parts_that_do_not_follow_each_other_in_time_are_named(tmp_path):
-    dataset = from_arrays(np.zeros(20), {"a": np.arange(20)}, times=np.arange(20))
-    later = dataset.evaluation.shards[0]
-    later.times[:] -= 100
-    dataset.save(tmp_path / "set")
-    (problem,) = verify(tmp_path / "set")
-    assert "evaluation/00000.times begins before" in problem

@@ -41,7 +41,6 @@ def verify(folder: str | Path, progress: Progress = lambda _: None) -> list[str]
     for part in dataset.parts.values():
         problems += _check_part(dataset, part, counts if part.name == "train" else None)
     problems += _check_counts(dataset, counts)
-    problems += _check_times_between(dataset)
     return problems
 
 
@@ -183,19 +182,6 @@ def _check_counts(dataset: Dataset, counted: dict[str, Array]) -> Iterator[str]:
             )
         elif dataset.schema.table(table).ranked and np.any(np.diff(given) > 0):
             yield f"{file} has counts that rise: the ids of table {table!r} are not ranks."
-
-
-def _check_times_between(dataset: Dataset) -> Iterator[str]:
-    """Parts follow each other in time."""
-    last: int | None = None
-    for part in dataset.parts.values():
-        for number, shard in enumerate(part.shards[:1] + part.shards[-1:]):
-            if shard.times is None:
-                return
-            if number == 0 and last is not None and int(shard.times[0]) < last:
-                file = _path(dataset, shard_file(part.name, 0, "times"))
-                yield f"{file} begins before the part in front of it ends."
-            last = int(shard.times[-1])
 
 
 def _path(dataset: Dataset, name: str) -> Path:

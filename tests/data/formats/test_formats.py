@@ -133,10 +133,10 @@ def test_taobao_has_the_next_item_the_history_and_negatives(tmp_path, split):
         last = None
         for row, label in enumerate(labels):
             user, item, items = (columns[name][row] for name in ("user", "item", "items"))
-            if "(never seen)" in (user, item, *items):
+            if "(unseen)" in (user, item, *items):
                 continue  # first met outside of the training part
             assert columns["categories"][row] == [str(int(one) % 7) for one in items]
-            assert columns["category"][row] in (str(int(item) % 7), "(never seen)")
+            assert columns["category"][row] in (str(int(item) % 7), "(unseen)")
             if label:
                 positives += 1
                 assert items in expected[user, str(times[row]), item]

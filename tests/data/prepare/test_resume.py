@@ -14,6 +14,7 @@ import pytest
 from raw_logs import criteo_rows, digests, write
 
 from slipstream import Recipe, verify
+from slipstream.data.aside import claimed
 from slipstream.data.formats import log_spec
 from slipstream.data.prepare import Options, prepare
 from slipstream.data.prepare.state import State
@@ -185,9 +186,7 @@ def test_two_runs_at_once_are_refused(tmp_path):
     from slipstream import DataError
 
     file = write(tmp_path / "log.tsv", criteo_rows(50))
-    State(tmp_path / "out.partial", "another run")
-    holder = State(tmp_path / "held.partial", "another run")
-    with pytest.raises(DataError, match="another process is preparing there"):
-        prepare(log_spec("criteo", {}), [file], tmp_path / "held")
-    holder.close()
-    prepare(log_spec("criteo", {}), [file], tmp_path / "held")
+    out = tmp_path / "held"
+    with claimed(out), pytest.raises(DataError, match="Another process"):
+        prepare(log_spec("criteo", {}), [file], out)
+    prepare(log_spec("criteo", {}), [file], out)

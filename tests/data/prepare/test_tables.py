@@ -93,7 +93,7 @@ def test_a_cap_sends_the_tail_to_buckets_and_ids_are_ranks_all_the_same(tmp_path
     own = popular[: 64 - 8 - 1]
     rare = {value for value in values if counts[value] < 2}
     for value, shown in zip(values, decoded(made)["word"], strict=True):
-        expected = value if value in own else "(never seen)" if value in rare else "(shared)"
+        expected = value if value in own else "(unseen)" if value in rare else "(shared)"
         assert shown == expected
     again = made.encoder("word").encode([*values, "new", None])
     assert again.tolist() == [*made.train.shards[0].ids[:, 0].tolist(), table.unseen, table.unseen]
