@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -20,8 +21,8 @@ from slipstream.errors import ConfigError
 DENSE_VALUES = 1 << 16
 MISSING_VALUE = 1  # the value that stands for a missing one, in tables that have it
 FIRST_TIME = 1_500_000_000
-# Fewer elements than torch hands to several threads.
-ELEMENTS_AT_ONCE = (1 << 15) - 1
+ELEMENTS_AT_ONCE = 1 << 15
+_MOST_THREADS = 16
 _ROWS_ON_A_GPU = 1 << 20
 _FAVOURITES = 8
 R = TypeVar("R")
@@ -77,21 +78,25 @@ class World:
     def map(self, work: Callable[[Tensor], R], start: int, stop: int) -> Iterator[R]:
         """What `work` gives for the numbers of inputs start to stop, chunk after chunk.
 
-        On a CPU every chunk is worked on by one thread: chunks are so small that torch does not
-        share out their operations, whose many short waits for each other cost far more than they
-        gain as soon as the machine has anything else to do.
+        On a CPU every chunk is worked on by one thread from end to end. Were the operations shared
+        out instead, as torch does by itself, their many short waits for each other would cost far
+        more than they gain as soon as the machine has anything else to do.
         """
         on_cpu = self.device.type == "cpu"
-        at_once = max(1, ELEMENTS_AT_ONCE // self._widest) if on_cpu else _ROWS_ON_A_GPU
+        before = torch.get_num_threads()
+        threads = min(before, _MOST_THREADS)
+        # The more threads, the longer each operation must last, or they wait for the interpreter.
+        at_once = max(1, ELEMENTS_AT_ONCE * threads // self._widest) if on_cpu else _ROWS_ON_A_GPU
         chunks = (
             torch.arange(first, min(first + at_once, stop), device=self.device)
             for first in range(start, stop, at_once)
         )
-        threads = torch.get_num_threads()
-        if not on_cpu or threads == 1:
+        if not on_cpu:
             yield from map(work, chunks)
             return
-        with ThreadPoolExecutor(threads, "slipstream-synth") as pool:
+        alone = partial(torch.set_num_threads, 1)  # in the pool's threads, not in this one
+        pool = ThreadPoolExecutor(threads, "slipstream-synth", alone)
+        try:
             pending: deque[Future[R]] = deque()
             for rows in chunks:
                 pending.append(pool.submit(work, rows))
@@ -99,6 +104,9 @@ class World:
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+            torch.set_num_threads(before)  # for threads that are yet to come
 
     def draw(self, rows: Tensor, *, ids_only: bool = False) -> RawInputs:
         """The inputs of these numbers.
