@@ -32,7 +32,7 @@ def watch():
     while not done:
         peak = max(peak, anonymous_memory() or 0)
         time.sleep(0.01)
-thread = threading.Thread(target=watch)
+thread = threading.Thread(target=watch, daemon=True)
 {setup}
 thread.start()
 begun = time.perf_counter()

@@ -24,7 +24,7 @@ def watch():
     while not done:
         peak = max(peak, anonymous_memory())
         time.sleep(0.005)
-thread = threading.Thread(target=watch)
+thread = threading.Thread(target=watch, daemon=True)
 thread.start()
 prepare(
     log_spec("table", {"schema": sys.argv[1]}),
