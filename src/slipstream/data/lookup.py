@@ -95,22 +95,27 @@ class KeyTable:
 
     def _find(self, keys: Array, default: int) -> Array:
         slots = self._first(keys)
-        out = np.full(len(keys), default, dtype=np.int64)
-        asked = np.arange(len(keys))
-        while len(asked):
-            found = self._slots[slots]
-            if self._ids is None:
-                numbers = (found & _LOW).astype(np.int64)
-                same = (found >> _HALF) == keys
-            else:
-                numbers = self._ids[slots]
-                same = found == keys
-            taken = numbers != 0
-            hit = same & taken
-            out[asked[hit]] = numbers[hit] - 1
-            more = np.flatnonzero(taken & ~same)
-            asked, keys, slots = asked[more], keys[more], (slots[more] + 1) & self._last
+        hit, numbers, more = self._look(slots, keys)
+        out = np.where(hit, numbers, default)
+        asked = np.flatnonzero(more)
+        while len(asked):  # most keys lie in their first slot; the rest a few slots on
+            keys, slots = keys[more], (slots[more] + 1) & self._last
+            hit, numbers, more = self._look(slots, keys)
+            out[asked[hit]] = numbers[hit]
+            asked = asked[more]
         return out
+
+    def _look(self, slots: Array, keys: Array) -> tuple[Array, Array, Array]:
+        """Whether each slot has its key, the id there, and whether it has another key."""
+        found = self._slots[slots]
+        if self._ids is None:
+            numbers = (found & _LOW).astype(np.int64)
+            same = (found >> _HALF) == keys
+        else:
+            numbers = self._ids[slots]
+            same = found == keys
+        taken = numbers != 0
+        return same & taken, numbers - 1, taken & ~same
 
     def _first(self, keys: Array) -> Array:
         return ((keys * _GOLDEN) >> self._shift).astype(np.int64)

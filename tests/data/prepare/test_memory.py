@@ -24,7 +24,7 @@ def watch():
     while not done:
         peak = max(peak, anonymous_memory())
         time.sleep(0.005)
-thread = threading.Thread(target=watch)
+thread = threading.Thread(target=watch, daemon=True)
 thread.start()
 prepare(
     log_spec("table", {"schema": sys.argv[1]}),
@@ -65,3 +65,21 @@ def test_512_mib_are_enough_for_tables_that_would_take_more(tmp_path):
         dictionary = made.dictionary(name)
         ids = made.train.shards[0].ids[:100, place].tolist()
         assert [dictionary.raw(row) for row in ids] == [str(frame[name][int(r)]) for r in order]
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc: not tested here")
+def test_a_parquet_file_of_one_large_row_group_stays_within_the_memory(tmp_path):
+    rows = 10_000_000
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({f"c{n}": rng.integers(0, 50, rows) for n in range(8)})
+    frame.write_parquet(tmp_path / "log.parquet", row_group_size=rows)
+    schema = tmp_path / "schema.yaml"
+    schema.write_text(f"categorical: [{', '.join(frame.columns)}]\n")
+    words = [sys.executable, "-c", SCRIPT, str(schema), str(tmp_path / "log.parquet")]
+    done = subprocess.run(
+        [*words, str(tmp_path / "out")], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) <= 512 << 20, f"{int(done.stdout) >> 20} MiB"

@@ -18,6 +18,7 @@ from slipstream.errors import DataError
 _NEWLINE, _QUOTE = 10, 34
 _ROWS = 2048
 _SHOWN = 40
+_CAPITALS = (b"+", b"A", b"B", b"C", b"D", b"E", b"F")
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,14 @@ class Rows:
         lines: The line number of each row.
         bad: The rows that are not in the frame.
         count: Rows of the block, good or bad.
+        plain: Whether no byte of the block is a plus sign or one of the capitals A to F.
     """
 
     frame: pl.DataFrame
     lines: Array
     bad: list[BadRow]
     count: int
+    plain: bool = False
 
 
 def cut(
@@ -69,13 +72,14 @@ def cut(
     """
     if not data.endswith(b"\n"):
         data += b"\n"
-    if b"\r\n" in data:
+    if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
     count = _uniform(data, len(names), separator, quotes)
     if count is not None:
         frame = _frame(data, names, separator)
         if frame is not None and frame.height == count:
-            return Rows(frame, np.arange(line, line + count), [], count)
+            plain = not any(mark in data for mark in _CAPITALS)
+            return Rows(frame, np.arange(line, line + count), [], count, plain)
     return _one_by_one(data, line, file, names, separator, quotes)
 
 

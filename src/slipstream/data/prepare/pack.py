@@ -52,7 +52,7 @@ def pack(
     def encode(piece: Piece) -> Inputs:
         return _inputs(schema, log, finders, piece[1], piece[2])
 
-    for (_, _, stop), (part, inputs) in _with_part(encode, _pieces(ends, notes["event"], size)):
+    for (part, _, stop), inputs in ahead(encode, _pieces(ends, notes["event"], size)):
         writer.append(part, inputs)
         notes["event"], notes["inputs"] = stop, notes["inputs"] + len(inputs)
         notes["writer"] = writer.position()
@@ -60,11 +60,6 @@ def pack(
         progress("packing", stop, ends[-1])
     count: int = notes["inputs"]
     return count
-
-
-def _with_part(encode: Any, pieces: Iterator[Piece]) -> Iterator[tuple[Piece, tuple[str, Inputs]]]:
-    for piece, inputs in ahead(encode, pieces):
-        yield piece, (piece[0], inputs)
 
 
 def _pieces(ends: tuple[int, int, int], first: int, size: int) -> Iterator[Piece]:

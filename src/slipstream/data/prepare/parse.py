@@ -54,6 +54,7 @@ class _Block:
     """A block while its fields are converted, one after the other."""
 
     frame: pl.DataFrame
+    plain: bool
     bad: dict[int, tuple[str, str]] = field(default_factory=dict)
     singles: dict[str, Array] = field(default_factory=dict)
     lists: dict[str, tuple[Array, Array, Array]] = field(default_factory=dict)
@@ -80,7 +81,7 @@ class Parser:
 
     def parse(self, file: int, rows: Rows) -> Chunk:
         """The columns of the good rows, and the bad ones."""
-        spec, block = self.spec, _Block(rows.frame)
+        spec, block = self.spec, _Block(rows.frame, rows.plain)
         times = None
         if spec.label is not None:
             expected = "a label from 0 to 1"
@@ -151,7 +152,7 @@ class Parser:
     def _single(self, file: int, block: _Block, name: str, column: Categorical) -> None:
         kind = self.kinds[column.table]
         cells = self._take(
-            file, block, column.field, _EXPECTED[kind], lambda s: values.keys(s, kind)
+            file, block, column.field, _EXPECTED[kind], lambda s: values.keys(s, kind, block.plain)
         )
         block.singles[name], block.singles[f"{name}.missing"] = cells.values, cells.missing
         if kind == "text":
@@ -177,7 +178,7 @@ class Parser:
             )
         expected = f"a list of which each value is {_EXPECTED[kind]}"
         cells = self._take(
-            file, block, column.field, expected, lambda s: values.keys(s, kind), flat
+            file, block, column.field, expected, lambda s: values.keys(s, kind, block.plain), flat
         )
         owners = np.repeat(np.arange(len(lengths)), lengths)
         bad = np.zeros(len(lengths), dtype=np.bool_)

@@ -38,7 +38,7 @@ class Memory:
     @property
     def block(self) -> int:
         """Bytes of text to parse at once; parsed they take several times as much, twice over."""
-        return max(MIB // 4, min(16 * MIB, self.work // 64))
+        return max(MIB // 4, min(16 * MIB, self.work // 56))
 
     @property
     def keys(self) -> int:

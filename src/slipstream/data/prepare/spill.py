@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -64,4 +65,10 @@ def new_map(path: Path, count: int, dtype: Any) -> Array:
     if count == 0:
         path.touch()
         return np.empty(0, dtype=dtype)
-    return np.asarray(np.memmap(path, dtype=dtype, mode="w+", shape=(count,))).view(np.ndarray)
+    with path.open("wb") as file:
+        size = count * np.dtype(dtype).itemsize
+        if hasattr(os, "posix_fallocate"):  # a full disk is an error here, and no crash later
+            os.posix_fallocate(file.fileno(), 0, size)
+        else:
+            file.truncate(size)
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r+", shape=(count,))).view(np.ndarray)

@@ -12,6 +12,7 @@ from slipstream.errors import DataError
 
 _READ = 1 << 20
 _LONGEST = 8  # blocks that a single line may take
+_PACKED = 1 << 14  # bytes to decompress at once: at most a thousand times as many come out
 _GZIP = 31  # of zlib: with a gzip header and checksum
 _BOM = b"\xef\xbb\xbf"
 
@@ -103,7 +104,6 @@ class _Text:
     def skip(self, count: int) -> None:
         if self.decoder is None:
             self.raw.seek(count)
-            self.begun = count > 0
             return
         while count:
             piece = self.read(min(count, _READ), None)
@@ -137,7 +137,7 @@ class _Text:
 
     def _decoded(self) -> bytes | None:
         """The next piece of text; None at the end."""
-        fresh = self.pending or self.raw.read(_READ // 8)
+        fresh = self.pending or self.raw.read(_PACKED)
         self.pending = b""
         if self.decoder.eof:  # another member may follow
             if not fresh or (not fresh.strip(b"\0") and not self.raw.read(1)):

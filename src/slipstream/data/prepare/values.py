@@ -82,7 +82,7 @@ def times(field: pl.Series, spec: Time) -> Cells:
     if kind == pl.String:
         moment = _moments(field, spec.format)
     elif kind in (pl.Datetime, pl.Date):
-        moment = field.cast(pl.Datetime("ms"), strict=False)
+        moment = field.dt.epoch("ms")
     else:
         raise DataError(f"is of type {kind}, which is no time")
     bad = moment.is_null().to_numpy()
@@ -90,10 +90,16 @@ def times(field: pl.Series, spec: Time) -> Cells:
     return Cells(values, np.zeros_like(bad), bad)
 
 
-def keys(field: pl.Series, values: ValueKind) -> Cells:
-    """A 64-bit key (32-bit for hex) for each raw value of a column."""
+def keys(field: pl.Series, values: ValueKind, plain: bool = False) -> Cells:
+    """A 64-bit key (32-bit for hex) for each raw value of a column; nulls are missing.
+
+    Args:
+        field: The raw values.
+        values: Their kind.
+        plain: Whether no value has a plus sign or a capital from A to F.
+    """
     if values == "hex":
-        return _hex(field)
+        return _hex(field, plain)
     if values == "int":
         return _whole(field, exact=True)
     return _text(field)
@@ -112,7 +118,7 @@ def key_values(dtype: pl.DataType) -> ValueKind:
 
 def _floats(field: pl.Series) -> Cells:
     if field.dtype == pl.String:
-        missing = (field.is_null() | (field == "")).to_numpy()
+        missing = field.is_null().to_numpy()
         numbers = field.cast(pl.Float64, strict=False)
     elif field.dtype.is_numeric() or field.dtype == pl.Boolean:
         missing = field.is_null().to_numpy()
@@ -131,7 +137,7 @@ def _floats(field: pl.Series) -> Cells:
 def _whole(field: pl.Series, exact: bool = False) -> Cells:
     """Whole numbers; `exact` ones are written in one way only, so that no raw value is lost."""
     if field.dtype == pl.String:
-        missing = (field.is_null() | (field == "")).to_numpy()
+        missing = field.is_null().to_numpy()
         numbers = field.cast(pl.Int64, strict=False)
         bad = numbers.is_null().to_numpy() & ~missing
         if exact:
@@ -145,16 +151,17 @@ def _whole(field: pl.Series, exact: bool = False) -> Cells:
     return Cells(numbers.fill_null(0).to_numpy(), missing, bad)
 
 
-def _hex(field: pl.Series) -> Cells:
+def _hex(field: pl.Series, plain: bool) -> Cells:
     if field.dtype != pl.String:
         raise DataError(f"is of type {field.dtype}; 8 hex digits are text")
-    missing = (field.is_null() | (field == "")).to_numpy()
     numbers = field.str.to_integer(base=16, dtype=pl.UInt32, strict=False)
-    good = numbers.is_not_null() & (field.str.len_bytes() == 8)
-    # Signs and capitals make numbers too, but could not be told apart from plain digits later.
-    if field.str.contains_any(["+", "-", "A", "B", "C", "D", "E", "F"]).any():
-        good &= field.str.contains(_HEX)
-    bad = ~good.fill_null(False).to_numpy() & ~missing
+    lengths = field.str.len_bytes()
+    missing = field.is_null().to_numpy()
+    bad = np.zeros(len(field), dtype=np.bool_)
+    same = numbers.null_count() == field.null_count()
+    if not (plain and same and lengths.min() in (8, None) and lengths.max() in (8, None)):
+        # A sign or capitals make a number too, but could not be told from plain digits later.
+        bad = ~field.str.contains(_HEX).fill_null(True).to_numpy()
     return Cells(numbers.fill_null(0).to_numpy(), missing, bad)
 
 

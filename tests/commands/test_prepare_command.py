@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import resource
 import signal
 import subprocess
 import time
@@ -132,3 +133,36 @@ def test_the_bar_shows_rows_rate_and_time_left(large, tmp_path):
     text = shown.decode(errors="replace")
     for words in ("reading", "packing", "rows/s", " of ", "0:0"):
         assert words in text
+
+
+@pytest.mark.process
+def test_a_file_that_cannot_grow_is_a_sentence_and_what_is_done_is_kept(large, tmp_path):
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+
+    words = ("prepare", "criteo", large, "--out", tmp_path / "out")
+    done = run(*words, preexec_fn=limit)
+    assert done.returncode == 2
+    assert "File too large. What is done is kept in" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.process
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root, so no small disk to fill: not tested here")
+def test_a_disk_that_is_too_small_is_told_beforehand(large, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=150m", "tmpfs", str(disk)], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("mounting is not allowed here: a full disk is not tested")
+    try:
+        done = run("prepare", "criteo", large, "--out", disk / "out")
+        assert done.returncode == 2
+        assert "are free. Make room" in done.stderr
+        assert list(disk.iterdir()) == []
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
