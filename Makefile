@@ -4,7 +4,7 @@ BIN := .venv/bin
 BUDGET := $(BIN)/python tools/budget.py
 READY := .venv/ready
 # One pool of threads for each of the two test processes: more only get in each other's way.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
+PYTEST := env OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
 .PHONY: help setup demo test test-all lint benchmark clean
 
