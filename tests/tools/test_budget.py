@@ -26,7 +26,7 @@ def test_what_runs_over_is_stopped_with_all_that_it_started(tmp_path):
     script = f"sh -c 'echo $$ > {note}; sleep 60' & wait"
     done = _budget("work", "1", "sh", "-c", script)
     assert done.returncode == 124
-    assert "over its budget of 1 s" in done.stdout
+    assert "over twice its budget of 1 s" in done.stdout
     grandchild = int(note.read_text())
     for _ in range(100):
         if not Path(f"/proc/{grandchild}").exists():
@@ -39,4 +39,4 @@ def test_what_runs_over_is_stopped_with_all_that_it_started(tmp_path):
 def test_a_command_that_is_only_told_is_not_stopped():
     done = _budget("--only-tell", "work", "0", "sleep", "1")
     assert done.returncode == 0
-    assert "s of 0 s" in done.stdout
+    assert "s of 0 s: over its budget" in done.stdout
