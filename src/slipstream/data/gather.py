@@ -77,14 +77,16 @@ class Gather:
         n = len(numbers)
         if n == 0:
             return cls(part, [])
-        lowest, highest = int(numbers.min()), int(numbers.max())
+        follows = numbers[1:] - numbers[:-1] == 1
+        consecutive = bool(follows.all())
+        ends = numbers[[0, -1]] if consecutive else numbers
+        lowest, highest = int(ends.min()), int(ends.max())
         if lowest < 0 or highest >= len(part):
             raise DataError(
                 f"There is no input {lowest if lowest < 0 else highest} in part {part.name!r}, "
                 f"which has {len(part)}."
             )
-        follows = numbers[1:] - numbers[:-1] == 1
-        if bool(follows.all()):
+        if consecutive:
             return cls(part, [_consecutive(part, int(numbers[0]), int(numbers[-1]) + 1)])
         # Runs may be cut at both ends: there a batch begins or ends.
         first = int(-numbers[0] % RUN)

@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import polars as pl
 import pytest
 import zstandard
@@ -212,6 +213,49 @@ def test_whole_numbers_in_text_must_be_written_in_one_way(tmp_path):
             prepare_table(tmp_path, [file], schema)
 
 
+def test_no_line_is_lost_to_a_stray_quote(tmp_path):
+    file = tmp_path / "log.csv"
+    lines = ['1,5" pipe', *["1,good"] * 500, '0,6" pipe', *["0,fine"] * 50]
+    file.write_text("\n".join(["click,shop", *lines]) + "\n")
+    schema = {"label": "click", "categorical": ["shop"]}
+    with pytest.raises(DataError, match="line 2"):
+        prepare_table(tmp_path, [file], schema)
+    made = prepare_table(tmp_path, [file], schema, bad_rows="skip")
+    kept = sum(part.rows for part in made.manifest.parts.values())
+    aside = (tmp_path / "out" / "bad_rows.tsv").read_text().splitlines()[1:]
+    assert kept + len(aside) == sum(made.manifest.bad_rows.values()) + kept == len(lines)
+    with pytest.raises(DataError):
+        prepare_table(tmp_path, [file], schema, bad_rows="skip", max_bad=1)
+
+
+@pytest.mark.parametrize("header", ["click,shop,z,z", "click,shop,,"])
+def test_columns_that_nobody_asks_for_may_be_called_anything(tmp_path, header):
+    file = tmp_path / "log.csv"
+    file.write_text(f"{header}\n" + "1,a,,\n0,b,x,y\n" * 3)
+    made = prepare_table(tmp_path, [file], {"label": "click", "categorical": ["shop"]})
+    assert sum(part.rows for part in made.manifest.parts.values()) == 6
+
+
+@pytest.mark.parametrize("format", ["%Y-%m-%d %X", "%Y-%m-%d %k:%M:%S"])
+def test_the_time_of_day_is_kept_however_it_is_asked_for(tmp_path, format):
+    file = tmp_path / "log.csv"
+    rows = [f"1,u,2020-01-01 {hour:02}:30:00\n" for hour in (10, 11, 12)]
+    file.write_text("click,user,when\n" + "".join(rows))
+    time = {"field": "when", "format": format}
+    schema = {"label": "click", "categorical": ["user"], "time": time}
+    made = prepare_table(tmp_path, [file], schema, evaluation=0, validation=0)
+    assert np.diff(made.train.shards[0].times).tolist() == [3600, 3600]
+
+
+def test_a_time_format_without_a_date_is_an_error(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text("click,user,when\n1,u,10:30\n")
+    time = {"field": "when", "format": "%H:%M"}
+    schema = {"label": "click", "categorical": ["user"], "time": time}
+    with pytest.raises(DataError, match="names no date"):
+        prepare_table(tmp_path, [file], schema)
+
+
 def test_time_that_falls_is_an_error_with_its_line_and_sorted_on_request(tmp_path):
     file = tmp_path / "log.csv"
     file.write_text("click,user,time\n" + "".join(f"1,u,{t}\n" for t in (5, 7, 7, 6, 9)))
@@ -262,6 +306,10 @@ def test_a_disk_without_room_is_told_before_anything_is_written(tmp_path, monkey
         ({"categorical": "a"}, "give a list"),
         ({"categorical": ["a"], "separator": ";;"}, "separator is ';;'"),
         ({"categorical": [{"name": "a", "values": "hour"}]}, "there is no time"),
+        ({"categorical": [{"name": "a", "field": 3}]}, "has 3 where a name belongs"),
+        ({"categorical": ["a"], "negatives": {"per_positive": 1, "from": []}}, "at least one"),
+        ({"categorical": ["a"], "history": {"user": [], "length": 3, "of": "a"}}, "at least one"),
+        ({"categorical": ["a"], "dense": [{"name": "b", "missing": 1e300}]}, "a finite number"),
     ],
 )
 def test_a_schema_that_makes_no_sense_is_told_so(tmp_path, schema, words):
@@ -284,6 +332,7 @@ def test_a_schema_that_makes_no_sense_is_told_so(tmp_path, schema, words):
         ({"split": "user"}, "split is 'user'"),
         ({"bad_rows": "drop"}, "bad_rows is 'drop'"),
         ({"extend": True}, "extend needs a dictionary"),
+        ({"seed": 10**20}, "seed is"),
     ],
 )
 def test_options_that_make_no_sense_are_told_so(options, words):

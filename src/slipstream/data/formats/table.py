@@ -112,8 +112,12 @@ class _Schema:
                     "dense", f"has transform {transform!r}; choose from {', '.join(TRANSFORMS)}"
                 )
             missing = given.get("missing", 0.0)
-            if not isinstance(missing, (int, float)) or isinstance(missing, bool):
-                raise self._wrong("dense", f"has missing {missing!r}; give a number")
+            if (
+                not isinstance(missing, (int, float))
+                or isinstance(missing, bool)
+                or not abs(missing) < 3e38
+            ):
+                raise self._wrong("dense", f"has missing {missing!r}; give a finite number")
             made.append(Dense(self._text("dense", given.get("name")), transform, float(missing)))
         return tuple(made)
 
@@ -134,6 +138,8 @@ class _Schema:
         if lists and (not isinstance(split, str) or not split):
             raise self._wrong(where, f"has split {split!r}; give the text between two values")
         field = given.get("field", name if values != "hour" else "")
+        if field != "":
+            field = self._text(where, field)
         return Categorical(
             name, field, self._text(where, given.get("table", name)), values, kind, split
         )
@@ -173,7 +179,10 @@ class _Schema:
             return None
         given = self._mapping("history", self.given["history"], ("user", "length", "of"))
         length = self._whole("history", "length", given.get("length"), 1)
-        (user,) = self._columns("history", "user", given.get("user"), columns)
+        users = self._columns("history", "user", given.get("user"), columns)
+        if len(users) != 1:
+            raise self._wrong("history", f"has {len(users)} columns as user; give one")
+        (user,) = users
         if given.get("of") is None and negatives is None:
             raise self._wrong("history", "needs `of`: the columns whose earlier values to keep")
         of = given["of"] if given.get("of") is not None else list(negatives.columns)  # type: ignore[union-attr]
@@ -184,6 +193,8 @@ class _Schema:
         self, where: str, key: str, given: Any, columns: Sequence[Categorical]
     ) -> tuple[str, ...]:
         names = given if isinstance(given, list) else [given]
+        if not names:
+            raise self._wrong(where, f"has {key} without a column; name at least one")
         known = [column.name for column in columns if column.kind == "single"]
         for name in names:
             if name not in known:
@@ -211,7 +222,7 @@ class _Schema:
         return value
 
     def _whole(self, where: str, key: str, value: Any, least: int) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**63:
             raise self._wrong(where, f"has {key} {value!r}; give a whole number from {least} on")
         return value
 

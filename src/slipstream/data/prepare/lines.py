@@ -118,18 +118,26 @@ def _frame(data: bytes, names: tuple[str, ...], separator: str) -> pl.DataFrame 
             data,
             separator=separator,
             has_header=False,
-            schema=dict.fromkeys(names, pl.String),
+            schema=dict.fromkeys(_distinct(names), pl.String),
             quote_char=None,
         )
     except pl.exceptions.PolarsError:
         return None
 
 
+def _distinct(names: tuple[str, ...]) -> list[str]:
+    """The names, with others for those that are empty or given twice: no schema can use these."""
+    return [
+        name if name and name not in names[:place] else f"\0{place}"
+        for place, name in enumerate(names)
+    ]
+
+
 def _one_by_one(
     data: bytes, line: int, file: int, names: tuple[str, ...], separator: str, quotes: bool
 ) -> Rows:
     """The plain way, which knows what is wrong with each line."""
-    schema = dict.fromkeys(names, pl.String)
+    schema = dict.fromkeys(_distinct(names), pl.String)
     frames: list[pl.DataFrame] = [pl.DataFrame(schema=schema)]
     good: list[list[str | None]] = []
     lines: list[int] = []
@@ -137,7 +145,9 @@ def _one_by_one(
     for number, record in _records(data, line, quotes):
         reason, what, fields = _fields(record, names, separator, quotes)
         if reason:
-            bad.append(BadRow(file, number, reason, what))
+            # A stray quote may hold many good lines together: each is set aside and counted.
+            for further in range(record.count(b"\n") + 1):
+                bad.append(BadRow(file, number + further, reason, what))
             continue
         good.append([field or None for field in fields])  # as Polars has it: nothing is null
         lines.append(number)

@@ -54,6 +54,8 @@ class Options:
         for name, least in (("min_count", 1), ("max_bad", 0), ("rows_per_shard", 1)):
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least {least}.")
+        if not 0 <= self.seed < 2**63:
+            raise ConfigError(f"seed is {self.seed}; choose from 0 to {2**63 - 1}.")
         if self.max_rows is not None and self.max_rows < 16:
             raise ConfigError(f"max_rows is {self.max_rows}; a table needs at least 16 rows.")
         if self.hash is not None and not 1 <= self.hash < 2**31:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,9 @@ KEY_DTYPE: dict[ValueKind, np.dtype[Any]] = {
     "int": np.dtype("<i8"),
     "text": np.dtype("<u8"),
 }
+
+
+_DATES = frozenset("YyCmdjbBheFDxGgVUWAauwq")  # the parts of a format that name no time of day
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,8 @@ def times(field: pl.Series, spec: Time) -> Cells:
     if spec.format in ("unix", "unix_ms") and (kind == pl.String or kind.is_integer()):
         whole = _whole(field)
         factor = 1000 if spec.format == "unix" else 1
-        bad = whole.bad | whole.missing | (np.abs(whole.values) > 2**62 // 1000)
+        bound = 2**62 // 1000
+        bad = whole.bad | whole.missing | (whole.values > bound) | (whole.values < -bound)
         return Cells(np.where(bad, 0, whole.values) * factor, np.zeros_like(bad), bad)
     if kind == pl.String:
         moment = _moments(field, spec.format)
@@ -181,6 +186,9 @@ def text_series_keys(field: pl.Series) -> Array:
 def _moments(field: pl.Series, format: str) -> pl.Series:
     if "%H" in format and "%M" not in format and "%T" not in format and "%R" not in format:
         field, format = field + ":00", format + ":%M"
-    if not any(part in format for part in ("%H", "%T", "%R", "%s", "%I", "%c", "%+")):
+    parts = set(re.findall(r"%[-_0]?([A-Za-z+])", format))
+    if not parts & (_DATES | {"s", "c", "+"}):
+        raise DataError(f"has the time format {format!r}, which names no date")
+    if parts <= _DATES:
         return field.str.to_date(format, strict=False).cast(pl.Datetime("ms"))
     return field.str.to_datetime(format, time_unit="ms", strict=False, ambiguous="null")
