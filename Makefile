@@ -41,8 +41,8 @@ test-all: test
 	$(PYTEST) -m slow
 
 benchmark: $(READY)
-	$(BIN)/python benchmarks/data.py
-	$(BIN)/python benchmarks/prepare.py
+	-$(BIN)/python benchmarks/data.py
+	-$(BIN)/python benchmarks/prepare.py
 	$(BIN)/python benchmarks/skew.py
 
 clean:

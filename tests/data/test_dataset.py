@@ -99,6 +99,19 @@ def test_a_second_writer_to_the_same_folder_is_refused(tmp_path):
     assert len(dataset.save(out).train) == len(dataset.train)
 
 
+def test_a_finished_writer_leaves_the_next_one_alone(tmp_path):
+    dataset = _one(tmp_path)
+    names = [table.name for table in dataset.schema.tables]
+    next_one = tmp_path / "other.partial"
+    with DatasetWriter(tmp_path / "other", dataset.schema, source={"kind": "test"}) as writer:
+        writer.finish(
+            {name: dataset.counts(name) for name in names},
+            {name: dataset.dictionary(name) for name in names},
+        )
+        next_one.mkdir()  # as another process may, now that the name is free
+    assert next_one.exists()
+
+
 def test_what_a_dead_writer_left_is_removed(tmp_path):
     left = tmp_path / "other.partial"
     left.mkdir()

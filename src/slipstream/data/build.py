@@ -188,9 +188,7 @@ def _raw_column(name: str, given: Array | Lists, n: int) -> _RawColumn:
     if len(offsets) != n + 1 or (kind == "single" and len(values) != n):
         found = len(values) if kind == "single" else len(offsets) - 1
         raise DataError(f"Column {name!r} has {found} inputs, but there are {n} labels.")
-    if kind != "single" and (
-        offsets[0] != 0 or offsets[-1] != len(values) or np.any(np.diff(offsets) < 0)
-    ):
+    if kind != "single" and not Ragged(values, offsets).whole:
         raise DataError(
             f"The offsets of column {name!r} must rise from 0 to the number of values, "
             f"{len(values)}."

@@ -24,6 +24,12 @@ class Ragged:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    @property
+    def whole(self) -> bool:
+        """Whether the offsets rise from 0 to the number of values."""
+        ends_right = self.offsets[0] == 0 and self.offsets[-1] == len(self.values)
+        return bool(ends_right) and not np.any(np.diff(self.offsets) < 0)
+
     def slice(self, start: int, stop: int) -> Ragged:
         """Lists start to stop, without copying values."""
         first, last = self.offsets[start], self.offsets[stop]
@@ -98,11 +104,7 @@ class Inputs:
         for name, ragged in self.lists.items():
             if len(ragged) != n:
                 raise DataError(f"List column {name!r} has {len(ragged)} lists for {n} inputs.")
-            if (
-                ragged.offsets[0] != 0
-                or ragged.offsets[-1] != len(ragged.values)
-                or np.any(np.diff(ragged.offsets) < 0)
-            ):
+            if not ragged.whole:
                 raise DataError(
                     f"The offsets of list column {name!r} must rise from 0 to the number of "
                     f"values, {len(ragged.values)}."

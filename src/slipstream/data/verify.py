@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from slipstream.data.dataset import Dataset, Part
-from slipstream.data.inputs import Array, Inputs
+from slipstream.data.inputs import Array, Inputs, Ragged
 from slipstream.data.layout import MANIFEST, list_file, shard_file, table_file
 from slipstream.data.manifest import ListStats
 
@@ -79,9 +79,7 @@ def _check_tables(dataset: Dataset) -> Iterator[str]:
         entries = len(dictionary.values) if offsets is None else len(offsets) - 1
         if entries < table.rows:
             yield f"{file} has {entries} values for {table.rows} ids of table {table.name!r}."
-        elif offsets is not None and (
-            offsets[0] != 0 or offsets[-1] != len(dictionary.values) or np.any(np.diff(offsets) < 0)
-        ):
+        elif offsets is not None and not Ragged(dictionary.values, offsets).whole:
             file = _path(dataset, table_file(dataset.schema, table.name, "offsets"))
             yield f"{file} does not rise from 0 to the number of bytes in the values."
 
@@ -135,9 +133,7 @@ def _broken_lists(dataset: Dataset, part: str, shard: int, inputs: Inputs) -> li
         f"{_path(dataset, list_file(dataset.schema, part, shard, name, 'offsets'))} does not rise "
         "from 0 to the number of values."
         for name, ragged in inputs.lists.items()
-        if ragged.offsets[0] != 0
-        or ragged.offsets[-1] != len(ragged.values)
-        or np.any(np.diff(ragged.offsets) < 0)
+        if not ragged.whole
     ]
 
 

@@ -77,6 +77,7 @@ class DatasetWriter:
         self.rows_per_shard = rows_per_shard
         self.force = force
         check_free(self.out, force)
+        self._finished = False
         self._claim = contextlib.ExitStack()
         if work is None:
             work = self._claim.enter_context(claimed(self.out))
@@ -119,6 +120,7 @@ class DatasetWriter:
         """
         self.complete(counts, dictionaries, bad_rows=bad_rows, oracle=oracle, buckets=buckets)
         give_name(self.work, self.out, self.force)
+        self._finished = True  # from here on the folder aside may be another writer's
         self._claim.close()
         return self.out
 
@@ -177,11 +179,12 @@ class DatasetWriter:
 
     def abandon(self) -> None:
         """Remove what was written so far, unless it is finished."""
+        if self._finished:
+            return
         for part in self._parts.values():
             part.abandon()
         with self._claim:
-            if self.work.exists() and self.out != self.work:
-                shutil.rmtree(self.work, ignore_errors=True)
+            shutil.rmtree(self.work, ignore_errors=True)
 
     def __enter__(self) -> DatasetWriter:
         return self
