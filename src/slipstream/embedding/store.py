@@ -28,7 +28,7 @@ class RecordField(NamedTuple):
     """Where a field lies in a record: its first byte, how many elements, of what type."""
 
     start: int
-    count: int
+    size: int
     dtype: np.dtype[np.generic]
 
 
@@ -64,7 +64,7 @@ class Record:
         views = {}
         for name, f in self.fields.items():
             first = f.start // f.dtype.itemsize
-            views[name] = records.view(f.dtype)[:, first : first + f.count]
+            views[name] = records.view(f.dtype)[:, first : first + f.size]
         return views
 
 
