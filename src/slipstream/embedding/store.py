@@ -97,6 +97,10 @@ class RowStore:
         number = [one.name for one in self.group.tables].index(table)
         return slice(self.group.starts[number], self.group.starts[number + 1])
 
+    def look(self, rows: Tensor) -> Tensor:
+        """Some rows as the forward pass sees them."""
+        return self.weights(self.record.split(self.records[rows.numpy()]))
+
     def read(self, rows: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Some rows at full precision, and their optimizer state."""
         fields = self.record.split(self.records[rows.numpy()])

@@ -1,0 +1,1 @@
+"""Reading and moving rows: the plain reference, and fast kernels that are tested against it."""

@@ -1,0 +1,183 @@
+"""Ids to slots, and slots to the distinct rows of a batch: compiled, without the interpreter lock.
+
+A table's rows are found by a hash table of its own, so small that it stays in the nearest cache.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slipstream.data.inputs import Array
+from slipstream.embedding.kernels.compiled import compiled
+
+GOOD = -1
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@compiled
+def single_slots(
+    ids: Array, columns: Array, starts: Array, rows: Array, n: int, slots: Array
+) -> int:
+    """Write the slots of single columns, `[feature, input]`.
+
+    Returns the flat place `input * features + feature` of the first id that is out of range, or
+    `GOOD`.
+    """
+    features = len(columns)
+    bad = -1
+    for feature in range(features):
+        column, start, limit = columns[feature], starts[feature], rows[feature]
+        wrong = False
+        for i in range(n):
+            value = np.int64(ids[i, column])
+            wrong |= (value < 0) | (value >= limit)
+            slots[feature, i] = start + value
+        for i in range(n, slots.shape[1]):
+            slots[feature, i] = -1
+        if wrong:
+            for i in range(n):
+                value = ids[i, column]
+                if value < 0 or value >= limit:
+                    place = i * features + feature
+                    if bad < 0 or place < bad:
+                        bad = place
+                    break
+    return bad
+
+
+@compiled
+def list_slots(
+    ids: Array, offsets: Array, start: int, rows: int, length: int, slots: Array, kept: Array
+) -> int:
+    """Write the slots of a list column's values, the last `length` of each list if that is not 0.
+
+    Args:
+        ids: The values of all lists.
+        offsets: Where each list begins in `ids`.
+        start: The slot of the table's first row.
+        rows: Rows of the table.
+        length: The most values of a list that are kept.
+        slots: Out: as long as `ids`.
+        kept: Out: where each list begins in `slots`.
+
+    Returns:
+        The place in `ids` of the first id that is out of range, or `GOOD`.
+    """
+    end = 0
+    kept[0] = 0
+    for i in range(len(offsets) - 1):
+        first, last = offsets[i], offsets[i + 1]
+        if length and last - first > length:
+            first = last - length
+        for k in range(first, last):
+            value = np.int64(ids[k])
+            if value < 0 or value >= rows:
+                return k
+            slots[end] = start + value
+            end += 1
+        kept[i + 1] = end
+    return -1
+
+
+@compiled
+def entries(
+    parts: Array, singles: Array, lists: Array, offsets: Array, n: int, slots: Array, sources: Array
+) -> int:
+    """Write the lookups of one table in input order: slot, and number of the gradient vector.
+
+    Args:
+        parts: For each feature of the table: the row of it in `singles` or -1, the row of it in
+            `offsets` or -1, the number of its first gradient vector, vectors of an input, and
+            vectors of a step (0 for a pooled list, whose values share one).
+        singles: The slots of single columns, `[feature, input]`.
+        lists: The slots of all lists, one column after the other.
+        offsets: For each list column where its lists begin in `lists`.
+        n: Inputs that are no padding.
+        slots: Out.
+        sources: Out.
+
+    Returns:
+        How many lookups there are.
+    """
+    end = 0
+    for i in range(n):
+        for part in range(len(parts)):
+            single, listed, first, stride, step = parts[part]
+            source = first + i * stride
+            if single >= 0:
+                slots[end] = singles[single, i]
+                sources[end] = source
+                end += 1
+                continue
+            for k in range(offsets[listed, i], offsets[listed, i + 1]):
+                slots[end] = lists[k]
+                sources[end] = source
+                source += step
+                end += 1
+    return end
+
+
+@compiled
+def distinct(
+    slots: Array, bounds: Array, table: Array, rows: Array, counts: Array, which: Array
+) -> int:
+    """Number the distinct slots and count them; returns how many there are.
+
+    Args:
+        slots: The slots of all lookups; those below 0 are left out.
+        bounds: Where the lookups of each table begin and end: tables share no slots.
+        table: Room for a hash table, int64 `[a power of two, at least twice the lookups, 2]`.
+        rows: Out: the distinct slots by table and first occurrence.
+        counts: Out: how often each occurs.
+        which: Out: for each lookup the number of its slot in `rows`, -1 where left out.
+    """
+    found = 0
+    for piece in range(len(bounds) - 1):
+        first, last = bounds[piece], bounds[piece + 1]
+        size = 16
+        while size < 2 * (last - first):
+            size *= 2
+        mask = np.uint64(size - 1)
+        table[:size, 0] = -1
+        for k in range(first, last):
+            slot = slots[k]
+            if slot < 0:
+                which[k] = -1
+                continue
+            place = ((np.uint64(slot) * _MIX) >> np.uint64(40)) & mask
+            while table[place, 0] != slot and table[place, 0] != -1:
+                place = (place + np.uint64(1)) & mask
+            if table[place, 0] == -1:
+                table[place, 0] = slot
+                table[place, 1] = found
+                rows[found] = slot
+                counts[found] = 0
+                found += 1
+            number = table[place, 1]
+            counts[number] += 1
+            which[k] = number
+    return found
+
+
+@compiled
+def by_row(which: Array, sources: Array, counts: Array, starts: Array, out: Array) -> None:
+    """Put the sources of each distinct row one after the other, in the order they come.
+
+    Args:
+        which: For each lookup the number of its row, or -1.
+        sources: For each lookup the number of its gradient vector.
+        counts: How often each row occurs; used up.
+        starts: Out: where each row's sources begin, and their number.
+        out: Out: the sources.
+    """
+    end = 0
+    for u in range(len(counts)):
+        starts[u] = end
+        end += counts[u]
+        counts[u] = starts[u]
+    starts[len(counts)] = end
+    for k in range(len(which)):
+        u = which[k]
+        if u >= 0:
+            out[counts[u]] = sources[k]
+            counts[u] += 1
