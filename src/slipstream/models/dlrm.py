@@ -111,8 +111,6 @@ class DotInteraction(nn.Module):  # type: ignore[misc]
 
     def forward(self, vectors: Tensor) -> Tensor:
         """The interaction of `[B, count, dim]`."""
-        if not self.pairs:
-            return vectors[:, 0]
         return torch.cat([vectors[:, 0], _PairDots.apply(vectors, self.lower, self.pair)], 1)
 
 
