@@ -1,0 +1,79 @@
+"""DCN-V2: layers that cross all values with each other, and a deep network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Generator, Tensor, nn
+
+from slipstream.embedding.spec import Embedded, Init
+from slipstream.models.config import ModelConfig
+from slipstream.models.features import pick, width
+from slipstream.models.inputs import Inputs
+from slipstream.models.layers import dense_norm, linear, mlp
+from slipstream.models.model import Model
+
+
+class Dcn(Model):
+    """The deep and cross network in its second version (Wang et al., 2021).
+
+    Sequence columns are pooled (mean). Dense values and embedding vectors stand side by side, so
+    that every table may have its own dimension.
+    """
+
+    @dataclass(frozen=True)
+    class Config(ModelConfig):
+        """Sizes of DCN-V2.
+
+        Args:
+            dim: Elements of a row where a table is not given its own.
+            cross: How many layers cross; 0 leaves a deep network.
+            rank: Inner size of the crossing matrices; 0 is full matrices.
+            deep: Hidden layers of the deep network.
+            structure: `stacked`: the deep network works on what the crossing gives; `parallel`:
+                both work on the same values.
+        """
+
+        dim: int = 16
+        cross: int = field(default=3, metadata={"at_least": 0})
+        rank: int = field(default=0, metadata={"at_least": 0})
+        deep: tuple[int, ...] = (768, 768)
+        structure: Literal["stacked", "parallel"] = field(
+            default="stacked", metadata={"choices": ("stacked", "parallel")}
+        )
+
+    def __init__(self, inputs: Inputs, config: Config, generator: Generator) -> None:
+        super().__init__(inputs, config, generator)
+        self.layout = inputs.layout(config.dim, Init())
+        features = range(len(self.layout.features))
+        self.norm = dense_norm(inputs, config.normalize_dense)
+        self.features = pick(self.layout, features, generator, normalize=config.normalize_embedded)
+        size = len(inputs.schema.dense) + width(self.layout, features)
+        self.cross = nn.ModuleList(
+            _matrix(size, config.rank, generator) for _ in range(config.cross)
+        )
+        self.deep = mlp((size, *config.deep), generator)
+        self.stacked = config.structure == "stacked"
+        out = config.deep[-1] if config.deep else size
+        self.last = linear(out if self.stacked else size + out, 1, generator, biases="zeros")
+
+    def forward(self, dense: Tensor, embedded: Embedded) -> Tensor:
+        """The logits `[B]` of inputs with dense values `[B, D]` and these embedding vectors."""
+        vectors = [part(embedded.vectors).flatten(1) for part in self.features]
+        values = crossed = torch.cat([self.norm(dense), *vectors], 1)
+        for layer in self.cross:
+            crossed = values * layer(crossed) + crossed
+        if self.stacked:
+            return self.last(self.deep(crossed)).squeeze(1)
+        return self.last(torch.cat([crossed, self.deep(values)], 1)).squeeze(1)
+
+
+def _matrix(size: int, rank: int, generator: Generator) -> nn.Module:
+    """The matrix and bias of one crossing layer, full or as a product of two narrow ones."""
+    if not rank:
+        return linear(size, size, generator, biases="zeros")
+    return nn.Sequential(
+        linear(size, rank, generator, biases="none"), linear(rank, size, generator, biases="zeros")
+    )

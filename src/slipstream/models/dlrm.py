@@ -1,0 +1,136 @@
+"""DLRM: dense values through an MLP, dot products between all vectors, an MLP on top."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from slipstream.embedding.spec import Embedded, Init
+from slipstream.models.config import ModelConfig
+from slipstream.models.features import pick
+from slipstream.models.inputs import Inputs
+from slipstream.models.layers import dense_norm, mlp, normal
+from slipstream.models.model import Model
+
+
+class Dlrm(Model):
+    """The deep learning recommendation model (Naumov et al., 2019) with the dot interaction.
+
+    Sequence columns are pooled (mean). Where there are no dense values, a learned vector stands
+    in for what the bottom MLP would make of them.
+    """
+
+    @dataclass(frozen=True)
+    class Config(ModelConfig):
+        """Sizes of DLRM; as published for Criteo.
+
+        Args:
+            dim: Elements of the vectors that interact.
+            bottom: Hidden layers of the MLP on dense values; a last one of `dim` is added.
+            top: Hidden layers of the MLP on the interactions; a last one of 1 is added.
+        """
+
+        dim: int = 16
+        bottom: tuple[int, ...] = (512, 256, 64)
+        top: tuple[int, ...] = (512, 256)
+
+    def __init__(self, inputs: Inputs, config: Config, generator: Generator) -> None:
+        super().__init__(inputs, config, generator)
+        dim = config.dim
+        self.layout = inputs.layout(dim, Init())
+        self.dense_vector = DenseVector(inputs, config.bottom, dim, config, generator)
+        features = range(len(self.layout.features))
+        self.features = pick(
+            self.layout, features, generator, dim=dim, normalize=config.normalize_embedded
+        )
+        self.interaction = DotInteraction(1 + len(features))
+        sizes = (dim + self.interaction.pairs, *config.top, 1)
+        self.top = mlp(sizes, generator, last="none", biases="normal")
+
+    def forward(self, dense: Tensor, embedded: Embedded) -> Tensor:
+        """The logits `[B]` of inputs with dense values `[B, D]` and these embedding vectors."""
+        first = self.dense_vector(dense).unsqueeze(1)
+        vectors = torch.cat([first, *(part(embedded.vectors) for part in self.features)], 1)
+        return self.top(self.interaction(vectors)).squeeze(1)
+
+
+class DenseVector(nn.Module):  # type: ignore[misc]
+    """The dense values as one vector: the bottom MLP, or a learned vector if there are none.
+
+    Args:
+        inputs: The data set.
+        hidden: Hidden layers of the bottom MLP.
+        dim: Elements of the vector.
+        config: Says whether values are normalized first.
+        generator: Where the weights are drawn from.
+    """
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        hidden: tuple[int, ...],
+        dim: int,
+        config: ModelConfig,
+        generator: Generator,
+    ) -> None:
+        super().__init__()
+        count = len(inputs.schema.dense)
+        self.norm = dense_norm(inputs, config.normalize_dense)
+        sizes = (count, *hidden, dim) if count else ()
+        self.bottom = mlp(sizes, generator, biases="normal")
+        self.constant = None if count else normal(generator, sqrt(1 / dim), dim)
+
+    def forward(self, dense: Tensor) -> Tensor:
+        """The vector of each input, `[B, dim]`."""
+        if self.constant is not None:
+            return self.constant.expand(dense.shape[0], -1)
+        return self.bottom(self.norm(dense))
+
+
+class DotInteraction(nn.Module):  # type: ignore[misc]
+    """The first vector of an input, then the dot products of all pairs: `[B, dim + pairs]`.
+
+    The pairs come as in DLRM, the lower triangle row by row: (1, 0), (2, 0), (2, 1), (3, 0) ...
+
+    Args:
+        count: Vectors of an input.
+    """
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        row, column = torch.tril_indices(count, count, -1)
+        self.pairs = len(row)
+        pair = torch.zeros(count, count, dtype=torch.int64)
+        pair[row, column] = pair[column, row] = torch.arange(self.pairs)
+        self.register_buffer("lower", row * count + column, persistent=False)
+        self.register_buffer("pair", pair.flatten(), persistent=False)
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """The interaction of `[B, count, dim]`."""
+        return torch.cat([vectors[:, 0], _PairDots.apply(vectors, self.lower, self.pair)], 1)
+
+
+class _PairDots(torch.autograd.Function):  # type: ignore[misc]
+    """The dot products of pairs of vectors.
+
+    PyTorch's own gradient scatters into the triangle and multiplies twice, once for either vector
+    of a pair. A dot product is the same for both: filled into both triangles, one product does.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor, lower: Tensor, pair: Tensor) -> Tensor:
+        ctx.save_for_backward(vectors, pair)
+        return torch.bmm(vectors, vectors.transpose(1, 2)).flatten(1).index_select(1, lower)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        vectors, pair = ctx.saved_tensors
+        count = vectors.shape[1]
+        both = gradient.index_select(1, pair).unflatten(1, (count, count))
+        both.diagonal(dim1=1, dim2=2).zero_()
+        # Under autocast the products are narrower than the vectors.
+        return torch.bmm(both, vectors.to(both.dtype)).to(vectors.dtype), None, None

@@ -1,0 +1,105 @@
+"""What the models are put together from.
+
+Everything random is drawn from the generator that is handed in, in float32, so that the weights
+depend on its seed alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import sqrt
+from typing import Literal
+
+import torch
+from torch import Generator, Tensor, nn
+
+from slipstream.errors import ConfigError
+from slipstream.models.inputs import Inputs
+
+
+def normal(generator: Generator, std: float, *shape: int) -> nn.Parameter:
+    """A weight of independent normal values."""
+    return nn.Parameter(torch.randn(*shape, generator=generator, dtype=torch.float32) * std)
+
+
+def linear(
+    inputs: int, outputs: int, generator: Generator, *, biases: Literal["normal", "zeros", "none"]
+) -> nn.Linear:
+    """A linear layer, its weights normal with variance `2 / (inputs + outputs)`.
+
+    Args:
+        inputs: Values in.
+        outputs: Values out.
+        generator: Where the weights are drawn from.
+        biases: `normal` with variance `1 / outputs`, as DLRM has them; zeros; or none at all.
+    """
+    layer = nn.utils.skip_init(nn.Linear, inputs, outputs, bias=biases != "none")
+    layer.weight = normal(generator, sqrt(2 / (inputs + outputs)), outputs, inputs)
+    if biases == "normal":
+        layer.bias = normal(generator, sqrt(1 / outputs), outputs)
+    elif biases == "zeros":
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+def mlp(
+    sizes: Sequence[int],
+    generator: Generator,
+    *,
+    last: Literal["relu", "sigmoid", "none"] = "relu",
+    biases: Literal["normal", "zeros"] = "zeros",
+) -> nn.Sequential:
+    """Linear layers of these sizes with ReLU between them.
+
+    Args:
+        sizes: Values in, after each layer, and out.
+        generator: Where the weights are drawn from.
+        last: What follows the last layer.
+        biases: How biases start (see `linear`).
+    """
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(sizes):
+        layers += [linear(inputs, outputs, generator, biases=biases), nn.ReLU()]
+    if layers and last != "relu":
+        layers[-1:] = [nn.Sigmoid()] if last == "sigmoid" else []
+    return nn.Sequential(*layers)
+
+
+class FixedNorm(nn.Module):  # type: ignore[misc]
+    """Dense values less their mean, over their deviation; a constant value (deviation 0) gives 0.
+
+    Args:
+        dense: The names of the dense values.
+        statistics: Their means and their deviations.
+    """
+
+    def __init__(self, dense: Sequence[str], statistics: tuple[Sequence[float], Sequence[float]]):
+        super().__init__()
+        mean, std = (torch.as_tensor(values, dtype=torch.float32) for values in statistics)
+        for what, values in (("means", mean), ("deviations", std)):
+            if values.shape != (len(dense),):
+                raise ConfigError(f"There are {len(dense)} dense values, but not as many {what}.")
+        for name, middle, spread in zip(dense, mean.tolist(), std.tolist(), strict=True):
+            if not (abs(middle) < float("inf") and 0 <= spread < float("inf")):
+                raise ConfigError(
+                    f"The dense value {name!r} has mean {middle} and deviation {spread}, which "
+                    "cannot be normalized with."
+                )
+        self.register_buffer("mean", mean)
+        self.register_buffer("std", torch.where(std > 0, std, torch.ones_like(std)))
+
+    def forward(self, dense: Tensor) -> Tensor:
+        """The values normalized, `[B, D]`."""
+        return (dense - self.mean) / self.std
+
+
+def dense_norm(inputs: Inputs, wanted: bool) -> nn.Module:
+    """The normalization of dense values, or nothing."""
+    if wanted and inputs.statistics is None:
+        raise ConfigError("normalize_dense needs statistics: the mean and deviation of each value.")
+    if not wanted and inputs.statistics is not None:
+        raise ConfigError("statistics are given, but normalize_dense is off: turn it on.")
+    if inputs.statistics is None or not inputs.schema.dense:
+        return nn.Identity()
+    return FixedNorm(inputs.schema.dense, inputs.statistics)

@@ -1,0 +1,148 @@
+"""TBSM: a DLRM tower at every step of a history, and attention between the target and them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - its usual name
+from torch import Generator, Tensor, nn
+
+from slipstream.data.schema import Column
+from slipstream.embedding.spec import Embedded, Init
+from slipstream.errors import ConfigError
+from slipstream.models.config import ModelConfig
+from slipstream.models.dlrm import DenseVector, DotInteraction
+from slipstream.models.features import Adapt, pick
+from slipstream.models.inputs import Inputs
+from slipstream.models.layers import mlp, normal
+from slipstream.models.model import Model
+
+
+class Tbsm(Model):
+    """The time-based sequence model (Ishkhanov et al., 2020) with one time series layer.
+
+    A sequence column is a history if a single column shares its table; the first such column is
+    its target. Everything else (dense values, other columns; sequences without a target as means)
+    is the same at every step.
+    """
+
+    @dataclass(frozen=True)
+    class Config(ModelConfig):
+        """Sizes of TBSM; as published for Taobao.
+
+        Args:
+            dim: Elements of the vectors that interact.
+            bottom: Hidden layers of the tower's MLP on dense values; one of `dim` is added.
+            top: Layers of the tower's MLP on the interactions, at least one; the last is what a
+                step is described by.
+            attention: Hidden layers of the MLP on the attention; one of a history's length is
+                added.
+            final: Hidden layers of the MLP on context and target; a last one of 1 is added.
+        """
+
+        dim: int = 16
+        bottom: tuple[int, ...] = ()
+        top: tuple[int, ...] = (15, 15)
+        attention: tuple[int, ...] = (15, 15)
+        final: tuple[int, ...] = (60,)
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if not self.top:
+                raise ConfigError("top is empty; the tower of tbsm needs at least one layer.")
+
+    def __init__(self, inputs: Inputs, config: Config, generator: Generator) -> None:
+        super().__init__(inputs, config, generator)
+        dim, normalize = config.dim, config.normalize_embedded
+        targets = _targets(inputs)
+        layout = self.layout = inputs.layout(dim, Init(), sequences=targets)
+        number = {feature.column: n for n, feature in enumerate(layout.features)}
+        same = [n for name, n in number.items() if name not in {*targets, *targets.values()}]
+        # Of each history: its place among the sequences, and the group and place of its target.
+        self.histories = [
+            (layout.sequences.index(number[history]), *layout.place(number[target]))
+            for history, target in targets.items()
+        ]
+        self.length = inputs.lengths[next(iter(targets))]
+
+        self.dense_vector = DenseVector(inputs, config.bottom, dim, config, generator)
+        self.features = pick(layout, same, generator, dim=dim, normalize=normalize)
+        self.steps = nn.ModuleList(
+            Adapt(1, layout.groups[group].dim, dim, normalize, generator)
+            for _, group, _ in self.histories
+        )
+        self.interaction = DotInteraction(1 + len(same) + len(targets))
+        sizes = (dim + self.interaction.pairs, *config.top)
+        self.top = mlp(sizes, generator, biases="normal")
+        out = sizes[-1]
+        self.inner = normal(generator, sqrt(1 / out), out, out)
+        sizes = (self.length, *config.attention, self.length)
+        self.attention = mlp(sizes, generator, last="sigmoid", biases="normal")
+        self.final = mlp((2 * out, *config.final, 1), generator, last="none", biases="normal")
+        self.register_buffer("numbers", torch.arange(self.length), persistent=False)
+
+    def forward(self, dense: Tensor, embedded: Embedded) -> Tensor:
+        """The logits `[B]` of inputs with dense values `[B, D]` and these embedding vectors."""
+        towers = self.towers(dense, embedded)
+        history, target = towers[:, : self.length], towers[:, self.length]
+        history = history.masked_fill(self.absent(embedded).unsqueeze(2), 0.0)
+
+        # The inner product of target and step is that of A target and A step, so A is met twice.
+        turned = target @ self.inner.T @ self.inner
+        likeness = torch.bmm(history, turned.unsqueeze(2)).squeeze(2)
+        context = torch.bmm(self.attention(likeness).unsqueeze(1), history).squeeze(1)
+        return self.final(torch.cat([context, target], 1)).squeeze(1)
+
+    def towers(self, dense: Tensor, embedded: Embedded) -> Tensor:
+        """The tower's output at each step and, last, for the target: `[B, length + 1, out]`."""
+        count = self.length + 1
+        first = self.dense_vector(dense).unsqueeze(1)
+        same = torch.cat([first, *(part(embedded.vectors) for part in self.features)], 1)
+        vectors = [same.unsqueeze(1).expand(-1, count, -1, -1)]
+        for adapt, (sequence, group, place) in zip(self.steps, self.histories, strict=True):
+            target = embedded.vectors[group][:, place : place + 1]
+            steps = torch.cat([embedded.sequences[sequence], target], 1)
+            vectors.append(adapt(steps.unsqueeze(2)))
+        tower = self.top(self.interaction(torch.cat(vectors, 2).flatten(0, 1)))
+        return F.normalize(tower.unflatten(0, (-1, count)), dim=2)
+
+    def absent(self, embedded: Embedded) -> Tensor:
+        """The steps that are padding in every history, `[B, length]`."""
+        lengths = torch.stack([embedded.lengths[sequence] for sequence, _, _ in self.histories])
+        return self.numbers >= lengths.amax(0).unsqueeze(1)
+
+
+def _targets(inputs: Inputs) -> dict[str, str]:
+    """Of each history the column that is its target; what cannot be is an error."""
+    sequences = [column for column in inputs.schema.columns if column.kind == "sequence"]
+    if not sequences:
+        raise ConfigError(
+            "tbsm needs a sequence column, and the data set has none: choose another model."
+        )
+    targets: dict[str, str] = {}
+    for column in sequences:
+        target = _first_single(inputs, column.table)
+        if target is not None:
+            targets[column.name] = target.name
+    if not targets:
+        raise ConfigError(
+            f"tbsm needs a target: a single column with the same table as a sequence, such as "
+            f"{sequences[0].name!r} with table {sequences[0].table!r}."
+        )
+    for name in targets:
+        if name not in inputs.lengths:
+            raise ConfigError(f"tbsm needs the length of the sequence {name!r}.")
+    first, *others = targets
+    for name in others:
+        if inputs.lengths[name] != inputs.lengths[first]:
+            raise ConfigError(
+                f"The sequence {first!r} has length {inputs.lengths[first]} and {name!r} has "
+                f"{inputs.lengths[name]}; tbsm steps through both at once and needs one length."
+            )
+    return targets
+
+
+def _first_single(inputs: Inputs, table: str) -> Column | None:
+    return next((one for one in inputs.schema.singles if one.table == table), None)
