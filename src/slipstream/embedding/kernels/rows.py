@@ -14,6 +14,7 @@ from slipstream.data.inputs import Array
 from slipstream.embedding.kernels.compiled import compiled
 from slipstream.embedding.optimizers import Adam, RowOptimizer
 
+_BLOCK = 64  # rows whose gradients are summed before they move: they fit the nearest cache
 SGD, ADAGRAD, ROWWISE, ADAM = 0, 1, 2, 3
 NUMBER = {"sgd": SGD, "adagrad": ADAGRAD, "rowwise_adagrad": ROWWISE, "adam": ADAM}
 
@@ -87,47 +88,96 @@ def pool(values: Array, halved: bool, slots: Array, offsets: Array, mean: bool, 
 
 
 @compiled
-def _move(
-    kind: int, row: Array, gradient: Array, values: Array, slot: int, at: int, p: Array
+def _sum(
+    rows: int, starts: Array, sources: Array, gradient: Array, first: int, summed: Array
 ) -> None:
-    """One row moves by its summed gradient; its state stands in `values` from place `at` on."""
-    dim = len(row)
+    """Sum the parts of the gradients of `rows` touched rows from `first` on, in their order."""
+    dim = gradient.shape[1]
+    for j in range(rows):
+        begin, end = starts[first + j], starts[first + j + 1]
+        source = sources[begin]
+        for d in range(dim):
+            summed[j, d] = gradient[source, d]
+        for k in range(begin + 1, end):
+            source = sources[k]
+            for d in range(dim):
+                summed[j, d] += gradient[source, d]
+
+
+@compiled
+def _move(
+    kind: int,
+    at: int,
+    p: Array,
+    row: Array,
+    row_at: Array,
+    g: Array,
+    state: Array,
+    state_at: Array,
+) -> None:
+    """Move rows by their summed gradients, a block at a time: a call a row costs more than the row.
+
+    Args:
+        kind: Which optimizer.
+        at: Where in a row of `state` the state begins.
+        p: What the optimizer needs to know.
+        row: The rows.
+        row_at: Which of them.
+        g: Their gradients; used up.
+        state: Where their state is.
+        state_at: Which rows of it.
+    """
+    n, dim = len(state_at), g.shape[1]
     if kind != ADAM and p[2] != 0:
-        for d in range(dim):
-            gradient[d] += p[2] * row[d]
+        for j in range(n):
+            r = row_at[j]
+            for d in range(dim):
+                g[j, d] += p[2] * row[r, d]
     if kind == SGD:
-        for d in range(dim):
-            row[d] -= p[0] * gradient[d]
+        for j in range(n):
+            r = row_at[j]
+            for d in range(dim):
+                row[r, d] -= p[0] * g[j, d]
     elif kind == ADAGRAD:
-        for d in range(dim):
-            total = values[slot, at + d] + gradient[d] * gradient[d]
-            values[slot, at + d] = total
-            row[d] -= p[0] * gradient[d] / (np.sqrt(total) + p[1])
+        for j in range(n):
+            r, s = row_at[j], state_at[j]
+            for d in range(dim):
+                total = state[s, at + d] + g[j, d] * g[j, d]
+                state[s, at + d] = total
+                g[j, d] = p[0] * g[j, d] / (np.sqrt(total) + p[1])
+            for d in range(dim):
+                row[r, d] -= g[j, d]
     elif kind == ROWWISE:
-        # Four sums side by side: one alone would wait for each addition.
-        a = b = c = e = p.dtype.type(0)
-        whole = dim - dim % 4
-        for d in range(0, whole, 4):
-            a += gradient[d] * gradient[d]
-            b += gradient[d + 1] * gradient[d + 1]
-            c += gradient[d + 2] * gradient[d + 2]
-            e += gradient[d + 3] * gradient[d + 3]
-        for d in range(whole, dim):
-            a += gradient[d] * gradient[d]
-        total = values[slot, at] + ((a + b) + (c + e)) / p.dtype.type(dim)
-        values[slot, at] = total
-        rate = p[0] / (np.sqrt(total) + p[1])
-        for d in range(dim):
-            row[d] -= rate * gradient[d]
+        for j in range(n):
+            r, s = row_at[j], state_at[j]
+            # Four sums side by side: one alone would wait for each addition.
+            a = b = c = e = p.dtype.type(0)
+            whole = dim - dim % 4
+            for d in range(0, whole, 4):
+                a += g[j, d] * g[j, d]
+                b += g[j, d + 1] * g[j, d + 1]
+                c += g[j, d + 2] * g[j, d + 2]
+                e += g[j, d + 3] * g[j, d + 3]
+            for d in range(whole, dim):
+                a += g[j, d] * g[j, d]
+            total = state[s, at] + ((a + b) + (c + e)) / p.dtype.type(dim)
+            state[s, at] = total
+            rate = p[0] / (np.sqrt(total) + p[1])
+            for d in range(dim):
+                row[r, d] -= rate * g[j, d]
     else:
-        for d in range(dim):
-            mean = values[slot, at + d]
-            square = values[slot, at + dim + d]
-            mean += (gradient[d] - mean) * p[2]
-            square += (gradient[d] * gradient[d] - square) * p[3]
-            values[slot, at + d] = mean
-            values[slot, at + dim + d] = square
-            row[d] -= p[0] * (mean / (np.sqrt(square) + p[1]))
+        for j in range(n):
+            r, s = row_at[j], state_at[j]
+            for d in range(dim):
+                square = state[s, at + dim + d]
+                square += (g[j, d] * g[j, d] - square) * p[3]
+                state[s, at + dim + d] = square
+                mean = state[s, at + d]
+                mean += (g[j, d] - mean) * p[2]
+                state[s, at + d] = mean
+                g[j, d] = p[0] * (mean / (np.sqrt(square) + p[1]))
+            for d in range(dim):
+                row[r, d] -= g[j, d]
 
 
 @compiled
@@ -144,19 +194,12 @@ def update_floats(
     last: int,
 ) -> None:
     """Move the rows numbered first to last of the touched ones, kept as floats."""
-    dim = gradient.shape[1]
-    summed = np.empty(dim, dtype=values.dtype)
-    for u in range(first, last):
-        slot = rows[u]
-        begin, end = starts[u], starts[u + 1]
-        source = sources[begin]
-        for d in range(dim):
-            summed[d] = gradient[source, d]
-        for k in range(begin + 1, end):
-            source = sources[k]
-            for d in range(dim):
-                summed[d] += gradient[source, d]
-        _move(kind, values[slot, :dim], summed, values, slot, at, p)
+    summed = np.empty((_BLOCK, gradient.shape[1]), dtype=values.dtype)
+    for begin in range(first, last, _BLOCK):
+        n = min(_BLOCK, last - begin)
+        _sum(n, starts, sources, gradient, begin, summed)
+        some = rows[begin : begin + n]
+        _move(kind, at, p, values, some, summed, values, some)
 
 
 @compiled
@@ -176,35 +219,31 @@ def update_halves(
 ) -> None:
     """Move rows kept as upper halves, rounded; with their lower halves from `low` on, if not 0."""
     dim = gradient.shape[1]
-    summed = np.empty(dim, dtype=np.float32)
-    bits = np.empty(dim, dtype=np.uint32)
-    row = bits.view(np.float32)
-    for u in range(first, last):
-        slot = rows[u]
-        begin, end = starts[u], starts[u + 1]
-        source = sources[begin]
-        for d in range(dim):
-            summed[d] = gradient[source, d]
-        for k in range(begin + 1, end):
-            source = sources[k]
+    summed = np.empty((_BLOCK, dim), dtype=np.float32)
+    bits = np.empty((_BLOCK, dim), dtype=np.uint32)
+    wide = bits.view(np.float32)
+    every = np.arange(_BLOCK)
+    for begin in range(first, last, _BLOCK):
+        n = min(_BLOCK, last - begin)
+        _sum(n, starts, sources, gradient, begin, summed)
+        for j in range(n):
+            slot = rows[begin + j]
             for d in range(dim):
-                summed[d] += gradient[source, d]
-        if low:
+                bits[j, d] = np.uint32(halves[slot, d]) << np.uint32(16)
+            if low:
+                for d in range(dim):
+                    bits[j, d] |= halves[slot, low + d]
+        _move(kind, at, p, wide, every, summed, values, rows[begin : begin + n])
+        for j in range(n):
+            slot = rows[begin + j]
+            if low:
+                for d in range(dim):
+                    halves[slot, d] = bits[j, d] >> np.uint32(16)
+                    halves[slot, low + d] = bits[j, d] & np.uint32(0xFFFF)
+                continue
             for d in range(dim):
-                bits[d] = (np.uint32(halves[slot, d]) << np.uint32(16)) | halves[slot, low + d]
-        else:
-            for d in range(dim):
-                bits[d] = np.uint32(halves[slot, d]) << np.uint32(16)
-        _move(kind, row, summed, values, slot, at, p)
-        if low:
-            for d in range(dim):
-                halves[slot, d] = bits[d] >> np.uint32(16)
-                halves[slot, low + d] = bits[d] & np.uint32(0xFFFF)
-        else:
-            for d in range(dim):
-                word = bits[d]
-                if word & np.uint32(0x7FFFFFFF) > np.uint32(0x7F800000):  # no number: keep it so
-                    halves[slot, d] = np.uint16(0x7FC0)
-                else:
-                    odd = (word >> np.uint32(16)) & np.uint32(1)
-                    halves[slot, d] = (word + np.uint32(0x7FFF) + odd) >> np.uint32(16)
+                word = bits[j, d]
+                odd = (word >> np.uint32(16)) & np.uint32(1)
+                rounded = (word + np.uint32(0x7FFF) + odd) >> np.uint32(16)
+                no_number = word & np.uint32(0x7FFFFFFF) > np.uint32(0x7F800000)
+                halves[slot, d] = np.uint32(0x7FC0) if no_number else rounded
