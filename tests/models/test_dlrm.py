@@ -53,7 +53,7 @@ def ids_and_offsets():
 def test_equals_a_plain_pytorch_dlrm_in_logits_and_all_gradients(ids_and_offsets):
     model = build_model("dlrm", CRITEO, dim=4, bottom=(8, 6), top=(7, 5), seed=1).double()
     plain = PlainDlrm(ROWS, 4, [(3, 8), (8, 6), (6, 4)], [(4 + 10, 7), (7, 5), (5, 1)]).double()
-    for ours, theirs in ((model.dense_vector.bottom, plain.bottom), (model.top, plain.top)):
+    for ours, theirs in ((model.bottom, plain.bottom), (model.top, plain.top)):
         linears = [layer for layer in ours if isinstance(layer, nn.Linear)]
         for layer, other in zip(linears, theirs, strict=True):
             other.load_state_dict(layer.state_dict())
@@ -75,7 +75,7 @@ def test_equals_a_plain_pytorch_dlrm_in_logits_and_all_gradients(ids_and_offsets
     torch.testing.assert_close(ours, logits, **close)
     for table, bag in zip(tables, plain.bags, strict=True):
         torch.testing.assert_close(table.grad, bag.weight.grad, **close)
-    mine = [p.grad for p in (*model.dense_vector.parameters(), *model.top.parameters())]
+    mine = [p.grad for p in (*model.bottom.parameters(), *model.top.parameters())]
     others = [p.grad for p in (*plain.bottom.parameters(), *plain.top.parameters())]
     for one, other in zip(mine, others, strict=True):
         torch.testing.assert_close(one, other, **close)
@@ -100,7 +100,7 @@ def test_sizes_are_those_published_for_criteo():
 
 def test_weights_start_as_published():
     model = build_model("dlrm", CRITEO, bottom=(1000, 1000), top=(1000,))
-    layer = model.dense_vector.bottom[2]
+    layer = model.bottom[2]
     assert layer.weight.std().item() == pytest.approx((2 / 2000) ** 0.5, rel=0.01)
     assert layer.bias.std().item() == pytest.approx((1 / 1000) ** 0.5, rel=0.1)
 
@@ -109,7 +109,7 @@ def test_without_dense_values_a_learned_vector_takes_their_place():
     schema = Schema(EVERYTHING.tables[:1], EVERYTHING.columns[:1])
     model = build_model("dlrm", schema, dim=3, top=(4,)).double()
     embedded = random_embedded(model.layout, 5)
-    first = model.dense_vector.constant
+    first = model.constant
     user = of_column(model.layout, embedded, "user")
     z = torch.cat([first.expand(5, 3), (user * first).sum(1, keepdim=True)], 1)
     ours = model(torch.zeros(5, 0, dtype=torch.float64), embedded)

@@ -22,7 +22,7 @@ every_model = pytest.mark.parametrize("name", MODELS)
 
 
 def small(name, schema=EVERYTHING, lengths=LENGTHS, dim=4, **options):
-    return build_model(name, schema, lengths=lengths, dim=dim, **SMALL[name], **options)
+    return build_model(name, schema, lengths=lengths, dim=dim, **SMALL.get(name, {}), **options)
 
 
 def build_or_leave(name, schema, **options):

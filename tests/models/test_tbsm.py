@@ -29,18 +29,19 @@ TAOBAO = Schema(
 def plain_tbsm(model, length, dense, same, steps, targets, lengths):
     """One input, one step at a time. `same`, `steps[t]` and `targets` are lists of vectors."""
 
-    def tower(vectors):
-        x = layer_by_layer(dense, model.dense_vector.bottom)
+    def tower(vectors, time):
+        x = layer_by_layer(torch.cat([dense, dense.new_tensor([time])]), model.bottom)
         vectors = [x, *vectors]
         dots = [vectors[i] @ vectors[j] for i in range(len(vectors)) for j in range(i)]
         z = layer_by_layer(torch.cat([x, torch.stack(dots)]), model.top)
         return z / torch.linalg.vector_norm(z).clamp(min=1e-12)
 
-    target = tower([*same, *targets])
+    target = tower([*same, *targets], length / (length + 1))
     turned = model.inner.T @ (model.inner @ target)
-    history = []
-    for t in range(length):
-        history.append(tower([*same, *steps[t]]) if t < lengths else torch.zeros_like(target))
+    history = [torch.zeros_like(target)] * (length - lengths)
+    for t in range(lengths):
+        time = (length - lengths + t) / (length + 1)
+        history.append(tower([*same, *steps[t]], time))
     likeness = torch.stack([turned @ one for one in history])
     shares = layer_by_layer(likeness, model.attention)
     context = sum(share * one for share, one in zip(shares, history, strict=True))
@@ -103,7 +104,7 @@ def test_sizes_are_those_published_for_taobao():
     model = build_model("tbsm", TAOBAO, lengths=lengths)
     shapes = [tuple(p.shape) for p in model.parameters() if p.dim() == 2]
     tower, attention = [(15, 16 + 6), (15, 15)], [(15, 20), (15, 15), (20, 15)]
-    assert shapes == [(15, 15), *tower, *attention, (60, 30), (1, 60)]
+    assert shapes == [(15, 15), (16, 1), *tower, *attention, (60, 30), (1, 60)]
 
 
 @pytest.mark.parametrize(

@@ -40,9 +40,12 @@ class Dlrm(Model):
 
     def __init__(self, inputs: Inputs, config: Config, generator: Generator) -> None:
         super().__init__(inputs, config, generator)
-        dim = config.dim
+        dim, dense = config.dim, len(inputs.schema.dense)
         self.layout = inputs.layout(dim, Init())
-        self.dense_vector = DenseVector(inputs, config.bottom, dim, config, generator)
+        self.norm = dense_norm(inputs, config.normalize_dense)
+        sizes = (dense, *config.bottom, dim) if dense else ()
+        self.bottom = mlp(sizes, generator, biases="normal")
+        self.constant = None if dense else normal(generator, sqrt(1 / dim), dim)
         features = range(len(self.layout.features))
         self.features = pick(
             self.layout, features, generator, dim=dim, normalize=config.normalize_embedded
@@ -53,42 +56,13 @@ class Dlrm(Model):
 
     def forward(self, dense: Tensor, embedded: Embedded) -> Tensor:
         """The logits `[B]` of inputs with dense values `[B, D]` and these embedding vectors."""
-        first = self.dense_vector(dense).unsqueeze(1)
-        vectors = torch.cat([first, *(part(embedded.vectors) for part in self.features)], 1)
+        if self.constant is None:
+            first = self.bottom(self.norm(dense))
+        else:
+            first = self.constant.expand(dense.shape[0], -1)
+        features = [part(embedded.vectors) for part in self.features]
+        vectors = torch.cat([first.unsqueeze(1), *features], 1)
         return self.top(self.interaction(vectors)).squeeze(1)
-
-
-class DenseVector(nn.Module):  # type: ignore[misc]
-    """The dense values as one vector: the bottom MLP, or a learned vector if there are none.
-
-    Args:
-        inputs: The data set.
-        hidden: Hidden layers of the bottom MLP.
-        dim: Elements of the vector.
-        config: Says whether values are normalized first.
-        generator: Where the weights are drawn from.
-    """
-
-    def __init__(
-        self,
-        inputs: Inputs,
-        hidden: tuple[int, ...],
-        dim: int,
-        config: ModelConfig,
-        generator: Generator,
-    ) -> None:
-        super().__init__()
-        count = len(inputs.schema.dense)
-        self.norm = dense_norm(inputs, config.normalize_dense)
-        sizes = (count, *hidden, dim) if count else ()
-        self.bottom = mlp(sizes, generator, biases="normal")
-        self.constant = None if count else normal(generator, sqrt(1 / dim), dim)
-
-    def forward(self, dense: Tensor) -> Tensor:
-        """The vector of each input, `[B, dim]`."""
-        if self.constant is not None:
-            return self.constant.expand(dense.shape[0], -1)
-        return self.bottom(self.norm(dense))
 
 
 class DotInteraction(nn.Module):  # type: ignore[misc]

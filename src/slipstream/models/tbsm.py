@@ -13,10 +13,10 @@ from slipstream.data.schema import Column
 from slipstream.embedding.spec import Embedded, Init
 from slipstream.errors import ConfigError
 from slipstream.models.config import ModelConfig
-from slipstream.models.dlrm import DenseVector, DotInteraction
+from slipstream.models.dlrm import DotInteraction
 from slipstream.models.features import Adapt, pick
 from slipstream.models.inputs import Inputs
-from slipstream.models.layers import mlp, normal
+from slipstream.models.layers import dense_norm, mlp, normal
 from slipstream.models.model import Model
 
 
@@ -25,7 +25,8 @@ class Tbsm(Model):
 
     A sequence column is a history if a single column shares its table; the first such column is
     its target. Everything else (dense values, other columns; sequences without a target as means)
-    is the same at every step.
+    is the same at every step, but for the time: one more dense value, 0 at the first of `length`
+    steps and nearly 1 at the target. Short histories lack the first steps, not the last.
     """
 
     @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class Tbsm(Model):
 
         Args:
             dim: Elements of the vectors that interact.
-            bottom: Hidden layers of the tower's MLP on dense values; one of `dim` is added.
+            bottom: Hidden layers of the tower's MLP on dense values and time; one of `dim` is
+                added.
             top: Layers of the tower's MLP on the interactions, at least one; the last is what a
                 step is described by.
             attention: Hidden layers of the MLP on the attention; one of a history's length is
@@ -67,7 +69,9 @@ class Tbsm(Model):
         ]
         self.length = inputs.lengths[next(iter(targets))]
 
-        self.dense_vector = DenseVector(inputs, config.bottom, dim, config, generator)
+        self.norm = dense_norm(inputs, config.normalize_dense)
+        sizes = (len(inputs.schema.dense) + 1, *config.bottom, dim)
+        self.bottom = mlp(sizes, generator, biases="normal")
         self.features = pick(layout, same, generator, dim=dim, normalize=normalize)
         self.steps = nn.ModuleList(
             Adapt(1, layout.groups[group].dim, dim, normalize, generator)
@@ -81,13 +85,16 @@ class Tbsm(Model):
         sizes = (self.length, *config.attention, self.length)
         self.attention = mlp(sizes, generator, last="sigmoid", biases="normal")
         self.final = mlp((2 * out, *config.final, 1), generator, last="none", biases="normal")
-        self.register_buffer("numbers", torch.arange(self.length), persistent=False)
+        # Whole numbers, so that the time is exact whatever the model is cast to.
+        self.register_buffer("numbers", torch.arange(self.length + 1), persistent=False)
 
     def forward(self, dense: Tensor, embedded: Embedded) -> Tensor:
         """The logits `[B]` of inputs with dense values `[B, D]` and these embedding vectors."""
         towers = self.towers(dense, embedded)
-        history, target = towers[:, : self.length], towers[:, self.length]
-        history = history.masked_fill(self.absent(embedded).unsqueeze(2), 0.0)
+        present = torch.stack([embedded.lengths[sequence] for sequence, _, _ in self.histories])
+        absent = self.numbers[:-1] < self.length - present.amax(0).unsqueeze(1)
+        history = towers[:, : self.length].masked_fill(absent.unsqueeze(2), 0.0)
+        target = towers[:, self.length]
 
         # The inner product of target and step is that of A target and A step, so A is met twice.
         turned = target @ self.inner.T @ self.inner
@@ -98,20 +105,23 @@ class Tbsm(Model):
     def towers(self, dense: Tensor, embedded: Embedded) -> Tensor:
         """The tower's output at each step and, last, for the target: `[B, length + 1, out]`."""
         count = self.length + 1
-        first = self.dense_vector(dense).unsqueeze(1)
-        same = torch.cat([first, *(part(embedded.vectors) for part in self.features)], 1)
-        vectors = [same.unsqueeze(1).expand(-1, count, -1, -1)]
+        values = self.norm(dense).unsqueeze(1).expand(-1, count, -1)
+        time = (self.numbers.to(dense.dtype) / count).expand(dense.shape[0], -1).unsqueeze(2)
+        vectors = [self.bottom(torch.cat([values, time], 2)).unsqueeze(2)]
+        for part in self.features:
+            vectors.append(part(embedded.vectors).unsqueeze(1).expand(-1, count, -1, -1))
         for adapt, (sequence, group, place) in zip(self.steps, self.histories, strict=True):
+            steps = self.newest_last(embedded.sequences[sequence], embedded.lengths[sequence])
             target = embedded.vectors[group][:, place : place + 1]
-            steps = torch.cat([embedded.sequences[sequence], target], 1)
-            vectors.append(adapt(steps.unsqueeze(2)))
+            vectors.append(adapt(torch.cat([steps, target], 1).unsqueeze(2)))
         tower = self.top(self.interaction(torch.cat(vectors, 2).flatten(0, 1)))
         return F.normalize(tower.unflatten(0, (-1, count)), dim=2)
 
-    def absent(self, embedded: Embedded) -> Tensor:
-        """The steps that are padding in every history, `[B, length]`."""
-        lengths = torch.stack([embedded.lengths[sequence] for sequence, _, _ in self.histories])
-        return self.numbers >= lengths.amax(0).unsqueeze(1)
+    def newest_last(self, steps: Tensor, lengths: Tensor) -> Tensor:
+        """Steps moved to the end, so that a place says how long ago, and zeros before them."""
+        index = self.numbers[:-1] - (self.length - lengths).unsqueeze(1)
+        moved = steps.gather(1, index.clamp(min=0).unsqueeze(2).expand_as(steps))
+        return moved.masked_fill((index < 0).unsqueeze(2), 0.0)
 
 
 def _targets(inputs: Inputs) -> dict[str, str]:
