@@ -1,0 +1,31 @@
+"""The configuration of a run: one set of keys for files, `--set`, and Python."""
+
+from slipstream.config.config import Config
+from slipstream.config.sections import (
+    LR,
+    Checkpoint,
+    Dense,
+    EarlyStopping,
+    Embedding,
+    Evaluate,
+    Init,
+    Log,
+    Model,
+    Schedule,
+    Table,
+)
+
+__all__ = [
+    "LR",
+    "Checkpoint",
+    "Config",
+    "Dense",
+    "EarlyStopping",
+    "Embedding",
+    "Evaluate",
+    "Init",
+    "Log",
+    "Model",
+    "Schedule",
+    "Table",
+]

@@ -1,0 +1,100 @@
+"""Loss and AUC over the last inputs of a training, for its progress line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slipstream.errors import ConfigError
+from slipstream.training.auc import auc_of_scores
+from slipstream.training.metrics import sums_of
+
+
+class Lately(NamedTuple):
+    """What the last inputs say; what cannot be said is None.
+
+    Args:
+        loss: Their logloss.
+        auc: Their AUC.
+        inputs: How many they are.
+    """
+
+    loss: float | None
+    auc: float | None
+    inputs: int
+
+
+class Recent:
+    """Keeps the scores of the last inputs: adding is a copy, and only `result` computes.
+
+    Nothing waits for the device in `add`, and nothing depends on the clock: a resumed training
+    that loads the state prints the same figures.
+
+    Args:
+        window_inputs: How many inputs count; 12 bytes each.
+        device: Where scores come from.
+
+    Example:
+        >>> recent = Recent(2)
+        >>> recent.add(torch.tensor([9.0, -1.0, 1.0]), torch.tensor([0.0, 0.0, 1.0]))
+        >>> recent.result()
+        Lately(loss=0.31326168751822286, auc=1.0, inputs=2)
+    """
+
+    def __init__(self, window_inputs: int, device: str | torch.device = "cpu") -> None:
+        if window_inputs < 1:
+            raise ConfigError(f"window_inputs is {window_inputs}; it must be at least 1.")
+        self.window_inputs = window_inputs
+        self._ring = torch.zeros((3, window_inputs), device=device)  # logits, labels, weights
+        self._added = 0
+
+    def add(self, logits: Tensor, labels: Tensor, weights: Tensor | None = None) -> None:
+        """Take the predictions of a batch that was trained, before it was."""
+        count = logits.numel()
+        first = max(count - self.window_inputs, 0)
+        while first < count:
+            at = (self._added + first) % self.window_inputs
+            last = min(first + self.window_inputs - at, count)
+            for row, values in zip(self._ring, (logits, labels, weights), strict=True):
+                place = row[at : at + last - first]
+                if values is None:
+                    place.fill_(1)
+                else:
+                    place.copy_(values.detach().reshape(-1)[first:last])
+            first = last
+        self._added += count
+
+    def result(self) -> Lately:
+        """Loss and AUC of the inputs in the window."""
+        inputs = min(self._added, self.window_inputs)
+        ring = self._ring.cpu().numpy()
+        # Oldest first: then the sums, too, are the same wherever the ring begins.
+        start = self._added % self.window_inputs if inputs == self.window_inputs else 0
+        logits, labels, weights = np.roll(ring, -start, axis=1)[:, :inputs]
+        positive = labels > 0
+        negative_weight, positive_weight, loss, *_ = sums_of(logits, positive, weights)
+        weight = float(negative_weight + positive_weight)
+        auc = None
+        if np.isfinite(logits).all():
+            auc = auc_of_scores(
+                logits[positive], logits[~positive], weights[positive], weights[~positive]
+            )
+        return Lately(float(loss) / weight if weight else None, auc, inputs)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All there is to go on from here, in this or another process."""
+        return {"ring": self._ring.cpu().clone(), "added": torch.tensor(self._added)}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from the state of a window of the same size."""
+        if state["ring"].shape != self._ring.shape:
+            raise ConfigError(
+                f"This state is one of a window of {state['ring'].shape[1]} inputs, not "
+                f"{self.window_inputs}."
+            )
+        self._ring.copy_(state["ring"])
+        self._added = int(state["added"])

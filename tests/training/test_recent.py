@@ -1,0 +1,57 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slipstream import ConfigError
+from slipstream.training.metrics import Metrics
+from slipstream.training.recent import Recent
+
+
+@given(
+    window=st.integers(1, 20),
+    sizes=st.lists(st.integers(0, 30), max_size=6),
+    saved=st.integers(0, 6),
+    weighted=st.booleans(),
+)
+def test_it_is_the_metrics_of_the_last_inputs_also_after_a_restart(window, sizes, saved, weighted):
+    draw = np.random.default_rng(sum(sizes))
+    total = sum(sizes)
+    logits = torch.from_numpy(draw.integers(-3, 3, total).astype("f4"))
+    labels = torch.from_numpy(draw.integers(0, 2, total).astype("f4"))
+    weights = torch.from_numpy(draw.random(total).astype("f4")) if weighted else None
+    recent, start = Recent(window), 0
+    for number, size in enumerate(sizes):
+        if number == saved:
+            before, recent = recent, Recent(window)
+            recent.load_state_dict(before.state_dict())
+            assert recent.result() == before.result()
+        stretch = slice(start, start + size)
+        recent.add(logits[stretch], labels[stretch], None if weights is None else weights[stretch])
+        start += size
+    metrics = Metrics()
+    tail = slice(max(total - window, 0), total)
+    metrics.add(logits[tail], labels[tail], None if weights is None else weights[tail])
+    expected, result = metrics.result(), recent.result()
+    assert result.inputs == expected.inputs
+    for mine, other in ((result.loss, expected.logloss), (result.auc, expected.auc)):
+        assert (mine is None) == (other is None)
+        assert mine is None or mine == pytest.approx(other, rel=1e-12)
+
+
+def test_a_score_that_is_not_a_number_shows_in_the_loss():
+    recent = Recent(4)
+    recent.add(torch.tensor([math.nan, 1.0]), torch.tensor([0.0, 1.0]))
+    loss, auc, _ = recent.result()
+    assert math.isnan(loss)
+    assert auc is None
+
+
+def test_windows_are_not_mixed_up():
+    with pytest.raises(ConfigError, match="window of 3 inputs, not 4"):
+        Recent(4).load_state_dict(Recent(3).state_dict())
+    with pytest.raises(ConfigError, match="at least 1"):
+        Recent(0)
