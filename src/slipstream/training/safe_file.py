@@ -129,8 +129,9 @@ def unpack(data: Array, where: object = "The file") -> dict[str, Tensor]:
     """The tensors in the bytes of a file, as copies."""
     tensors = {}
     for name, (kind, values) in arrays(data, where).items():
-        raw = torch.from_numpy(values.reshape(-1).view(np.uint8).copy())
-        tensors[name] = raw.view(_TYPES[kind][1]).reshape(values.shape)
+        tensors[name] = torch.empty(values.shape, dtype=_TYPES[kind][1])
+        raw = tensors[name].reshape(-1).view(torch.uint8).numpy()
+        np.copyto(raw, values.reshape(-1).view(np.uint8))
     return tensors
 
 
