@@ -27,3 +27,7 @@ class DataError(SlipstreamError):
 
 class ConfigError(SlipstreamError):
     """An option or argument is not one that can be used."""
+
+
+class CheckpointError(SlipstreamError):
+    """A checkpoint could not be saved, or none can be loaded."""

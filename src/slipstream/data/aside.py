@@ -29,7 +29,7 @@ def claimed(out: Path) -> Iterator[Path]:
     work = out.with_name(out.name + ".partial")
     work.parent.mkdir(parents=True, exist_ok=True)
     path = work.with_name(work.name + ".lock")
-    lock = _locked(path)
+    lock = locked(path)
     if lock is None:
         raise DataError(f"Another process is writing {work}. Wait for it to end.")
     try:
@@ -103,8 +103,11 @@ def _stranger(out: Path) -> str | None:
     return None
 
 
-def _locked(path: Path) -> IO[bytes] | None:
-    """An open file that is locked for this process, or None if another one has it."""
+def locked(path: Path) -> IO[bytes] | None:
+    """An open file that is locked for this process, or None if another one has it.
+
+    Who has it unlinks and closes it when done; if the process dies, the lock ends with it.
+    """
     while True:
         file = path.open("ab")
         if not _try_lock(file):

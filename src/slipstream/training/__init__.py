@@ -1,1 +1,1 @@
-"""From plans to a trained model: the loop, what it measures, and what it keeps."""
+"""From a packed data set to a trained, evaluated, resumable model."""

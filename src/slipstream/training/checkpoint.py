@@ -1,0 +1,188 @@
+"""Saving checkpoints: in the background, from a consistent cut, whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from torch import Tensor
+
+from slipstream.data.aside import locked
+from slipstream.data.inputs import Array
+from slipstream.embedding.store import RowStore
+from slipstream.errors import CheckpointError, ConfigError
+from slipstream.training import run_folder
+from slipstream.training.contents import state_text
+from slipstream.training.cut import Cut
+from slipstream.training.safe_file import pack
+from slipstream.training.save import Save, Stopped
+
+
+class Checkpoints:
+    """Saves checkpoints of a run into a folder and keeps the last ones.
+
+    One at a time: `begin` waits for the one before. For one process at a time: a lock is held
+    until `close`. What a killed process left half written is removed.
+
+    Args:
+        folder: The folder of the run's checkpoints; made if it is not there.
+        keep: How many of them to keep. There are `keep + 1` on the disk while one is written.
+
+    Example:
+        >>> from slipstream.embedding.spec import Layout, TableSpec
+        >>> store = RowStore(Layout((TableSpec("ad", 3, 2),), ()).groups[0])
+        >>> with Checkpoints("checkpoints") as checkpoints:
+        ...     checkpoints.begin(100, [store], {}, {"position": 6400})
+        ...     checkpoints.before_update(0, np.array([1]))
+        ...     store.views["weight"][1] = 7
+        >>> from slipstream.training.restore import load, newest
+        >>> found = newest("checkpoints")
+        >>> load(found, [store])
+        ({}, {'position': 6400})
+        >>> store.views["weight"][1]
+        array([0., 0.], dtype=float32)
+    """
+
+    def __init__(self, folder: str | Path, keep: int = 2) -> None:
+        if keep < 1:
+            raise ConfigError(f"{keep} checkpoints cannot be kept; keep at least 1.")
+        self.folder = Path(folder)
+        self.keep = keep
+        self.last_saved: int | None = None
+        self._cut: Cut | None = None
+        self._failure: CheckpointError | None = None
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            run_folder.flush_folder(self.folder.parent)
+            self._lock = locked(self.folder / "lock")
+            if self._lock is not None:
+                run_folder.tidy(self.folder)
+        except OSError as error:
+            raise CheckpointError(
+                f"Checkpoints cannot be saved in {self.folder}: {error}. Choose a folder that can "
+                "be written."
+            ) from error
+        if self._lock is None:
+            raise CheckpointError(
+                f"Another process is saving checkpoints in {self.folder}. Wait for it to end, or "
+                "choose another folder for this run."
+            )
+
+    @property
+    def saving(self) -> bool:
+        """Whether a checkpoint is being written, so that `begin` would wait."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def begin(
+        self,
+        step: int,
+        stores: Sequence[RowStore],
+        tensors: dict[str, Tensor],
+        state: dict[str, Any],
+    ) -> None:
+        """Save the state as it is now, between two steps; its rows are written in the background.
+
+        Until `saving` is false, rows may only be changed after `before_update`. What an earlier
+        save failed with is raised here.
+
+        Args:
+            step: The number of steps done; names the checkpoint.
+            stores: The rows of all tables.
+            tensors: The dense parameters, their optimizer state, anything else by name. Copied.
+            state: Everything else, as JSON: position, generators, sums of metrics. Copied.
+        """
+        if self._lock is None:
+            raise CheckpointError(f"The checkpoints in {self.folder} are closed. Open them again.")
+        if not 0 <= step < 10**12:
+            raise CheckpointError(f"A checkpoint cannot be of step {step}: twelve digits name it.")
+        self._wait()
+        cut = Cut(stores)
+        save = Save(self.folder, step, stores, cut, pack(tensors), state_text(state), self._stop)
+        self._cut = cut
+        self._thread = threading.Thread(target=self._run, args=(save,), name="checkpoint")
+        self._thread.start()
+
+    def before_update(self, group: int, rows: Array) -> None:
+        """To be called before rows of a store are changed; if it raises, they must not be.
+
+        Costs next to nothing while nothing is being saved.
+
+        Args:
+            group: The number of the store, as in `begin`.
+            rows: int64, the rows that will change, in any order, also more than once.
+        """
+        if self._failure is not None:
+            self._raise_failure()
+        cut = self._cut
+        if cut is not None:
+            cut.keep(group, rows)
+
+    def close(self, wait: bool = True) -> None:
+        """Finish the save under way, or give it up if not `wait`, and let go of the folder."""
+        if self._lock is None:
+            return
+        if not wait:
+            self._stop.set()
+        try:
+            self._wait()
+        finally:
+            with contextlib.suppress(OSError):
+                (self.folder / "lock").unlink()
+            self._lock.close()
+            self._lock = None
+
+    def __enter__(self) -> Checkpoints:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # An error that is already on its way is not to be covered by that of a save.
+        with contextlib.suppress(*([CheckpointError] if error else [])):
+            self.close()
+
+    def _wait(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _run(self, save: Save) -> None:
+        """What the thread does. Whatever fails is kept for the next call."""
+        failure = None
+        try:
+            save.write_rows()
+            self._cut = None  # every row is read: training need not wait for the disk to settle
+            save.finish()
+            self.last_saved = save.step
+        except Stopped:
+            pass
+        except Exception as error:
+            failure = CheckpointError(save.failed(error))
+            failure.__cause__ = error
+        else:
+            try:
+                run_folder.retire(self.folder, save.step, self.keep)
+            except OSError as error:
+                failure = CheckpointError(
+                    f"The checkpoint {save.path} is saved, but an older one could not be removed: "
+                    f"{error}. Remove it by hand, or training will fill the disk."
+                )
+        shutil.rmtree(save.work, ignore_errors=True)
+        self._failure = failure
+        self._cut = None

@@ -1,0 +1,139 @@
+"""`state.json`: what a checkpoint holds, the caller's own state, and the checksum of every file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from slipstream.data.manifest import FileInfo, versions
+from slipstream.errors import CheckpointError
+from slipstream.version import __version__
+
+STATE = "state.json"
+DENSE = "dense.safetensors"
+FORMAT = "slipstream-checkpoint"
+VERSION = 1
+_NO_CHECKSUM = "0" * 64
+_CHECKSUM = re.compile(rb'("checksum": ")([0-9a-f]{64})(")')
+
+
+@dataclass(frozen=True)
+class SavedTable:
+    """A table in a checkpoint.
+
+    Args:
+        name: Its name.
+        rows: Its rows.
+        dim: Elements of a row.
+        storage: How a row's elements are kept.
+        optimizer: The name of the optimizer whose state is beside the rows.
+        ranges: The first row of each file of its rows, in order.
+    """
+
+    name: str
+    rows: int
+    dim: int
+    storage: str
+    optimizer: str
+    ranges: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Everything in a checkpoint but the tensors.
+
+    Args:
+        step: The step after which it was taken.
+        tables: The tables; their place here is their number.
+        files: Size and checksum of every file, by path within the folder.
+        state: What the caller gave.
+        versions: Of this package and what it ran on.
+    """
+
+    step: int
+    tables: tuple[SavedTable, ...]
+    files: dict[str, FileInfo]
+    state: dict[str, Any]
+    versions: dict[str, str]
+
+
+def rows_file(table: int, first_row: int) -> str:
+    """The file of a table's rows that begins with this one."""
+    return f"rows/{table}-{first_row}.safetensors"
+
+
+def state_text(state: dict[str, Any]) -> str:
+    """The caller's state as JSON; an error where reading it back would not give the same."""
+    _check_keys(state, "state")
+    try:
+        return json.dumps(state)
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"The state of a checkpoint must be JSON, and this is not: {error}. Give tensors as "
+            "tensors, and everything else as numbers, texts, lists and dicts."
+        ) from None
+
+
+def contents_text(
+    step: int, tables: list[SavedTable], files: dict[str, FileInfo], state: str
+) -> str:
+    """The text of `state.json`, with its own checksum filled in."""
+    head = json.dumps(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "checksum": _NO_CHECKSUM,
+            "step": step,
+            "versions": versions(),
+            "tables": [asdict(table) for table in tables],
+            "files": {name: asdict(info) for name, info in sorted(files.items())},
+        },
+        indent=1,
+    )
+    text = f'{head[:-2]},\n "state": {state}\n}}'
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return text.replace(_NO_CHECKSUM, digest, 1)
+
+
+def read_contents(folder: Path) -> Contents:
+    """What a checkpoint's `state.json` says; an error, half a sentence, where it is damaged."""
+    path = folder / STATE
+    try:
+        raw = path.read_bytes()
+        values = json.loads(raw)
+    except FileNotFoundError:
+        raise CheckpointError(f"{STATE} is missing") from None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{STATE} cannot be read ({error})") from None
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        raise CheckpointError(f"{STATE} is not that of a slipstream checkpoint")
+    found = _CHECKSUM.search(raw)
+    unsigned = _CHECKSUM.sub(rb"\g<1>" + _NO_CHECKSUM.encode() + rb"\g<3>", raw, count=1)
+    if not found or hashlib.sha256(unsigned).hexdigest() != found[2].decode():
+        raise CheckpointError(f"the checksum in {STATE} does not match its contents")
+    if values.get("version") != VERSION:
+        raise CheckpointError(
+            f"it is of checkpoint version {values.get('version')} and this slipstream "
+            f"({__version__}) reads version {VERSION}"
+        )
+    tables = [SavedTable(**{**one, "ranges": tuple(one["ranges"])}) for one in values["tables"]]
+    files = {name: FileInfo(**info) for name, info in values["files"].items()}
+    return Contents(values["step"], tuple(tables), files, values["state"], values["versions"])
+
+
+def _check_keys(value: object, where: str) -> None:
+    """JSON turns other keys into text without a word."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise CheckpointError(
+                    f"The key {key!r} in {where} of a checkpoint is not a text, which JSON needs."
+                )
+            _check_keys(inner, f"{where}[{key!r}]")
+    elif isinstance(value, list | tuple) and any(isinstance(one, dict) for one in value):
+        for number, inner in enumerate(value):
+            _check_keys(inner, f"{where}[{number}]")

@@ -1,0 +1,141 @@
+"""The rows of all tables as they were at one step, read while training goes on changing them.
+
+Copying the tables to save them would take their memory a second time. Instead a reader goes through
+the rows from first to last, and whoever changes rows meanwhile first hands in the old records of
+those that have not been read. Why the reader then sees exactly the state at the cut:
+
+- A row may only be changed after a `keep` that names it has returned. `keep` copies the record
+  unless it has been kept before or is already read. The first `keep` of a row comes before its
+  first change, so a kept record is the one at the cut.
+- The reader copies a range of rows without a lock, and what it copies may be half changed. Then it
+  moves the mark of what is read past the range, under the lock that `keep` also holds.
+- A row of the range that was kept before the mark moved: its copy may be anything, and is replaced
+  by the kept record.
+- A row of the range that was not kept before the mark moved: `keep` for it has not returned yet, so
+  it had not been changed when it was copied. The copy is right, and later `keep`s leave it out.
+
+After the mark has moved, nothing is kept for the range any more, so the replacing needs no lock:
+training waits for the reader no longer than it takes to move the mark.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+
+from slipstream.data.inputs import Array
+from slipstream.embedding.store import RowStore
+
+_FIRST_BLOCK = 1 << 12
+
+
+class Cut:
+    """The state of some stores at the moment this is made.
+
+    It takes 4 bytes for each row of the tables, and one record for each distinct row that is
+    changed before it is read: memory for records is used as they come, and that of a store is given
+    back once its last row is read.
+
+    Args:
+        stores: The rows. They may be changed after `keep`.
+
+    Example:
+        >>> from slipstream.embedding.spec import Layout, TableSpec
+        >>> store = RowStore(Layout((TableSpec("ad", 3, 2),), ()).groups[0])
+        >>> cut = Cut([store])
+        >>> cut.keep(0, np.array([1]))
+        >>> store.views["weight"][1] = 7
+        >>> found = {"weight": np.empty((3, 2), dtype="<f4")}
+        >>> cut.read(0, 0, 3, found)
+        >>> found["weight"].sum()
+        np.float32(0.0)
+    """
+
+    def __init__(self, stores: Sequence[RowStore]) -> None:
+        self._groups = [_GroupCut(store) for store in stores]
+
+    def keep(self, group: int, rows: Array) -> None:
+        """To be called before rows change; if it raises, they must stay as they are.
+
+        Args:
+            group: The number of their store.
+            rows: int64, in any order, also more than once. Negative ones are no rows.
+        """
+        self._groups[group].keep(rows)
+
+    def read(self, group: int, start: int, stop: int, out: dict[str, Array]) -> None:
+        """Put the fields of rows `start` to `stop` at the cut into arrays `[stop - start, size]`.
+
+        For one reader, which takes the rows of a group in order.
+        """
+        self._groups[group].read(start, stop, out)
+
+
+class _GroupCut:
+    def __init__(self, store: RowStore) -> None:
+        self._store = store
+        self._rows = store.group.rows
+        self._lock = threading.Lock()
+        self._read = 0  # rows below it are read
+        self._kept = 0
+        self._blocks: list[Array] = []  # of kept records, each twice as long as the one before
+        # The place of a row's kept record, counted from 1.
+        self._place = np.zeros(self._rows, dtype="i4" if self._rows < 2**31 - 1 else "i8")
+
+    def keep(self, rows: Array) -> None:
+        if self._read >= self._rows:
+            return
+        with self._lock:
+            if self._read >= self._rows:
+                return
+            rows = rows[rows >= self._read]
+            fresh = np.unique(rows[self._place[rows] == 0])
+            if len(fresh):
+                self._append(fresh)
+                first = self._kept + 1
+                # In this order: an interrupt between the two leaves no place to be given twice.
+                self._kept += len(fresh)
+                self._place[fresh] = np.arange(first, first + len(fresh))
+
+    def read(self, start: int, stop: int, out: dict[str, Array]) -> None:
+        assert start == self._read, "rows are read in order"
+        for name, values in self._store.record.split(self._store.records[start:stop]).items():
+            np.copyto(out[name], values)
+        with self._lock:
+            self._read = stop
+            blocks = list(self._blocks)
+        place = self._place[start:stop]
+        changed = np.flatnonzero(place)
+        place = place[changed] - 1
+        for number, block in enumerate(blocks):
+            first = _first_place(number)
+            here = (place >= first) & (place < first + len(block))
+            kept = self._store.record.split(block[place[here] - first])
+            for name, values in kept.items():
+                out[name][changed[here]] = values
+        if stop == self._rows:
+            with self._lock:
+                self._blocks, self._place = [], self._place[:0]
+
+    def _append(self, rows: Array) -> None:
+        """Copy records into the places after those that are taken."""
+        done = 0
+        while done < len(rows):
+            place = self._kept + done
+            number = (place // _FIRST_BLOCK + 1).bit_length() - 1
+            if number == len(self._blocks):
+                # Pages of it that are not written yet take no memory.
+                shape = (_FIRST_BLOCK << number, self._store.record.words)
+                self._blocks.append(np.empty(shape, dtype=np.int32))
+            block, first = self._blocks[number], place - _first_place(number)
+            some = rows[done : done + len(block) - first]
+            target = block[first : first + len(some)]
+            # "clip" writes straight into the target; the rows are known to be in range.
+            np.take(self._store.records, some, axis=0, out=target, mode="clip")
+            done += len(some)
+
+
+def _first_place(block: int) -> int:
+    return _FIRST_BLOCK * ((1 << block) - 1)

@@ -1,0 +1,202 @@
+"""Loading checkpoints: the newest that is whole, range by range into the rows of any layout."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slipstream.data.inputs import Array
+from slipstream.data.manifest import FileInfo
+from slipstream.embedding.spec import TableSpec
+from slipstream.embedding.store import RowStore, encoded
+from slipstream.errors import CheckpointError, did_you_mean
+from slipstream.training import run_folder
+from slipstream.training.contents import DENSE, Contents, SavedTable, read_contents, rows_file
+from slipstream.training.safe_file import arrays, unpack
+
+_READ = 1 << 20
+_THREADS = 4
+
+
+@dataclass(frozen=True)
+class Found:
+    """A checkpoint whose files are all whole.
+
+    Args:
+        path: Its folder.
+        contents: What its `state.json` says.
+        warnings: For each newer one that is damaged, a sentence that names it.
+    """
+
+    path: Path
+    contents: Contents
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def step(self) -> int:
+        """The number of steps done."""
+        return self.contents.step
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What was given to be saved beside the tensors."""
+        return self.contents.state
+
+
+def newest(folder: str | Path) -> Found | None:
+    """The newest checkpoint that is whole: every byte of it is checked; None if there is none yet.
+
+    A damaged one is named in `warnings` and the one before it is used. If all are damaged, the
+    error names them all.
+
+    Args:
+        folder: The folder of a run's checkpoints.
+    """
+    problems: list[str] = []
+    for _, path in run_folder.finished(Path(folder)):
+        try:
+            return Found(path, check(path), tuple(problems))
+        except CheckpointError as error:
+            problems.append(
+                f"The checkpoint {path} is damaged: {error}. The one before it is used."
+            )
+    if not problems:
+        return None
+    damaged = " ".join(problem.replace(" The one before it is used.", "") for problem in problems)
+    raise CheckpointError(
+        f"No checkpoint in {folder} can be used. {damaged} Restore one of them from a copy, or "
+        "train from the start into another folder."
+    )
+
+
+def check(path: Path) -> Contents:
+    """What a checkpoint holds; an error, half a sentence, where a file is not as it was written."""
+    contents = read_contents(path)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        names = contents.files
+        for problem in pool.map(lambda name: _problem(path / name, name, names[name]), names):
+            if problem:
+                raise CheckpointError(problem)
+    return contents
+
+
+def load(found: Found, stores: Sequence[RowStore]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Fill stores with the rows of a checkpoint, and give back its tensors and its state.
+
+    Tables are matched by name, however they are grouped; another storage than the saved one is
+    converted, rounding to the nearest. Takes the memory of one file beside the stores.
+
+    Args:
+        found: From `newest`.
+        stores: The rows of all tables; what they hold is overwritten.
+    """
+    saved = {table.name: table for table in found.contents.tables}
+    mine = [(store, table) for store in stores for table in store.group.tables]
+    problems = [*_misfits(saved, [table for _, table in mine])]
+    if problems:
+        raise CheckpointError(f"The checkpoint {found.path} does not fit: {' '.join(problems)}")
+    for store, table in mine:
+        start = store.group.start(table.name)
+        for first, fields in rows_of(found, table.name):
+            rows = slice(start + first, start + first + len(fields["weight"]))
+            for name, values in _stored(store, fields, saved[table.name].storage).items():
+                store.views[name][rows] = values
+    dense = unpack(_bytes(found.path / DENSE), found.path / DENSE)
+    return dense, found.state
+
+
+def rows_of(found: Found, table: str) -> Iterator[tuple[int, dict[str, Array]]]:
+    """The rows of a table, file by file: the first row, and the fields of it and those after it.
+
+    Args:
+        found: From `newest`.
+        table: The table's name.
+    """
+    names = [one.name for one in found.contents.tables]
+    if table not in names:
+        raise CheckpointError(
+            f"The checkpoint {found.path} has no table {table!r}.{did_you_mean(table, names)}"
+        )
+    number = names.index(table)
+    saved = found.contents.tables[number]
+    for first, stop in zip(saved.ranges, (*saved.ranges[1:], saved.rows), strict=True):
+        path = found.path / rows_file(number, first)
+        fields = {name: values for name, (_, values) in arrays(_bytes(path), path).items()}
+        if any(len(values) != stop - first for values in fields.values()):
+            raise CheckpointError(f"{path} does not hold rows {first} to {stop} of {table!r}.")
+        yield first, fields
+
+
+def numbers(storage: str, fields: dict[str, Array]) -> Tensor:
+    """The elements of saved rows at full precision."""
+    weight = fields["weight"]
+    if storage in ("fp32", "fp64"):
+        return torch.from_numpy(weight)
+    bits = weight.astype(np.uint32) << np.uint32(16)
+    if storage == "split-bf16":
+        bits |= fields["weight_low"]
+    return torch.from_numpy(bits.view(np.float32))
+
+
+def _stored(store: RowStore, fields: dict[str, Array], saved: str) -> dict[str, Array]:
+    """The saved fields as a store keeps them; optimizer state is converted as it is assigned."""
+    if saved == store.group.storage:
+        return fields
+    dtype = torch.float64 if store.group.storage == "fp64" else torch.float32
+    state = {name: fields[name] for name in store.group.optimizer.state(store.group.dim)}
+    return {**encoded(store.group.storage, numbers(saved, fields).to(dtype)), **state}
+
+
+def _misfits(saved: dict[str, SavedTable], tables: list[TableSpec]) -> Iterator[str]:
+    for name in saved.keys() - {table.name for table in tables}:
+        yield f"it has a table {name!r}, which the model has not."
+    for table in tables:
+        if table.name not in saved:
+            yield f"it has no table {table.name!r}.{did_you_mean(table.name, saved)}"
+            continue
+        one = saved[table.name]
+        for what, was, now in (
+            ("rows", one.rows, table.rows),
+            ("elements in a row", one.dim, table.dim),
+        ):
+            if was != now:
+                yield f"table {table.name!r} was saved with {was} {what} and now has {now}."
+        if one.optimizer != table.optimizer.name:
+            yield (
+                f"table {table.name!r} was trained with {one.optimizer}, whose state "
+                f"{table.optimizer.name} cannot go on with. Use {one.optimizer}."
+            )
+
+
+def _problem(path: Path, name: str, info: FileInfo) -> str | None:
+    """What is wrong with a file, or None."""
+    try:
+        size = path.stat().st_size
+        if size != info.bytes:
+            return f"{name} has {size:,} bytes and should have {info.bytes:,}"
+        digest = hashlib.sha256()
+        with path.open("rb") as file:
+            while block := file.read(_READ):
+                digest.update(block)
+    except FileNotFoundError:
+        return f"{name} is missing"
+    except OSError as error:
+        return f"{name} cannot be read ({error.strerror})"
+    return None if digest.hexdigest() == info.sha256 else f"the checksum of {name} is not the saved"
+
+
+def _bytes(path: Path) -> Array:
+    try:
+        return np.fromfile(path, dtype=np.uint8)
+    except OSError as error:
+        raise CheckpointError(
+            f"{path} cannot be read: {error.strerror}. Was the checkpoint removed meanwhile?"
+        ) from error

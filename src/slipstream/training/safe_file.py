@@ -1,0 +1,140 @@
+"""Files of named tensors in the safetensors format: a header in JSON, then the bare values.
+
+Written and read here directly, so that values go from the rows into the file's bytes and back
+without a copy in between. https://github.com/huggingface/safetensors describes the format.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slipstream.data.inputs import Array
+from slipstream.errors import CheckpointError
+
+# The first is how the values are seen as an array; NumPy has no bfloat16, so there it is its bits.
+_TYPES: dict[str, tuple[str, torch.dtype]] = {
+    "F64": ("<f8", torch.float64),
+    "F32": ("<f4", torch.float32),
+    "F16": ("<f2", torch.float16),
+    "BF16": ("<u2", torch.bfloat16),
+    "I64": ("<i8", torch.int64),
+    "I32": ("<i4", torch.int32),
+    "I16": ("<i2", torch.int16),
+    "I8": ("i1", torch.int8),
+    "U64": ("<u8", torch.uint64),
+    "U32": ("<u4", torch.uint32),
+    "U16": ("<u2", torch.uint16),
+    "U8": ("u1", torch.uint8),
+    "BOOL": ("?", torch.bool),
+}
+_TYPE_OF = {dtype: name for name, (_, dtype) in _TYPES.items()}
+_METADATA = "__metadata__"
+_LENGTH = 8
+
+
+class Entry(NamedTuple):
+    """A tensor in a file: its type as the format names it, and its shape."""
+
+    type: str
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its values."""
+        return math.prod(self.shape) * np.dtype(_TYPES[self.type][0]).itemsize
+
+
+def blank(
+    entries: dict[str, Entry], metadata: dict[str, str] | None = None
+) -> tuple[Array, dict[str, Array]]:
+    """The bytes of a file whose values are still to be filled in, and for each tensor its values.
+
+    Example:
+        >>> data, values = blank({"weight": Entry("F32", (2, 3))})
+        >>> values["weight"][:] = 1
+        >>> unpack(data)
+        {'weight': tensor([[1., 1., 1.],
+                [1., 1., 1.]])}
+    """
+    # Long types first: then each value lies at a multiple of its size.
+    order = sorted(entries, key=lambda n: (-np.dtype(_TYPES[entries[n].type][0]).itemsize, n))
+    header: dict[str, object] = {_METADATA: metadata} if metadata else {}
+    starts, end = {}, 0
+    for name in order:
+        starts[name], end = end, end + entries[name].bytes
+        kind, shape = entries[name]
+        header[name] = {"dtype": kind, "shape": list(shape), "data_offsets": [starts[name], end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    data = np.empty(_LENGTH + len(text) + end, dtype=np.uint8)
+    data[:_LENGTH] = np.frombuffer(len(text).to_bytes(_LENGTH, "little"), dtype=np.uint8)
+    data[_LENGTH : _LENGTH + len(text)] = np.frombuffer(text, dtype=np.uint8)
+    body = data[_LENGTH + len(text) :]
+    return data, {name: _seen(body, starts[name], entries[name]) for name in entries}
+
+
+def pack(tensors: dict[str, Tensor]) -> Array:
+    """The bytes of a file with a copy of these tensors, wherever they are."""
+    entries = {}
+    for name, tensor in tensors.items():
+        if tensor.dtype not in _TYPE_OF or name == _METADATA:
+            raise CheckpointError(
+                f"The tensor {name!r} of type {tensor.dtype} cannot be saved: a safetensors file "
+                f"has no place for it. Give one of {', '.join(map(str, _TYPE_OF))}."
+            )
+        entries[name] = Entry(_TYPE_OF[tensor.dtype], tuple(tensor.shape))
+    data, values = blank(entries)
+    for name, tensor in tensors.items():
+        flat = tensor.detach().to("cpu").contiguous().reshape(-1)
+        np.copyto(values[name].reshape(-1).view(np.uint8), flat.view(torch.uint8).numpy())
+    return data
+
+
+def arrays(data: Array, where: object = "The file") -> dict[str, tuple[str, Array]]:
+    """The tensors in the bytes of a file, each as its type and a view of its values.
+
+    Args:
+        data: The bytes, uint8.
+        where: What to call the file if it is not one of safetensors.
+    """
+    try:
+        length = int.from_bytes(data[:_LENGTH].tobytes(), "little")
+        if _LENGTH + length > len(data):
+            raise ValueError("the header is longer than the file")
+        header = json.loads(data[_LENGTH : _LENGTH + length].tobytes())
+        body, found = data[_LENGTH + length :], {}
+        for name, one in header.items():
+            if name == _METADATA:
+                continue
+            entry = Entry(one["dtype"], tuple(one["shape"]))
+            start, stop = one["data_offsets"]
+            if not 0 <= start <= stop <= len(body) or stop - start != entry.bytes:
+                raise ValueError(f"{name} does not lie where the header says")
+            found[name] = (entry.type, _seen(body, start, entry))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(
+            f"{where} cannot be read as safetensors: {error}. Restore it, or use an older "
+            "checkpoint."
+        ) from None
+    return found
+
+
+def unpack(data: Array, where: object = "The file") -> dict[str, Tensor]:
+    """The tensors in the bytes of a file, as copies."""
+    tensors = {}
+    for name, (kind, values) in arrays(data, where).items():
+        tensors[name] = torch.empty(values.shape, dtype=_TYPES[kind][1])
+        raw = tensors[name].reshape(-1).view(torch.uint8).numpy()
+        np.copyto(raw, values.reshape(-1).view(np.uint8))
+    return tensors
+
+
+def _seen(body: Array, start: int, entry: Entry) -> Array:
+    raw = body[start : start + entry.bytes]
+    return raw.view(_TYPES[entry.type][0]).reshape(entry.shape)

@@ -1,0 +1,135 @@
+"""Writing one checkpoint: every file flushed to the disk, then its name."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slipstream.data.inputs import Array
+from slipstream.data.manifest import FileInfo
+from slipstream.embedding.store import RowStore
+from slipstream.training import run_folder
+from slipstream.training.contents import DENSE, STATE, SavedTable, contents_text, rows_file
+from slipstream.training.cut import Cut
+from slipstream.training.safe_file import Entry, blank
+
+RANGE_BYTES = 64 << 20
+_WRITE_BYTES = 8 << 20
+_TYPES = {"fp32": "F32", "fp64": "F64", "bf16": "BF16", "split-bf16": "BF16"}
+
+
+class Stopped(Exception):  # noqa: N818 - not an error
+    """The save was given up."""
+
+
+@dataclass
+class Save:
+    """Everything that goes into one checkpoint, and how far it is written.
+
+    Args:
+        folder: The folder of the run's checkpoints.
+        step: The number of steps done.
+        stores: The rows of all tables.
+        cut: Their state at that step.
+        dense: The bytes of the file of dense tensors.
+        state: The caller's state, as JSON.
+        stop: Set when the save is to be given up.
+    """
+
+    folder: Path
+    step: int
+    stores: Sequence[RowStore]
+    cut: Cut
+    dense: Array
+    state: str
+    stop: threading.Event
+    tables: list[SavedTable] = field(default_factory=list)
+    files: dict[str, FileInfo] = field(default_factory=dict)
+
+    @property
+    def path(self) -> Path:
+        """Where it will be once it is whole."""
+        return run_folder.path_of(self.folder, self.step)
+
+    @property
+    def work(self) -> Path:
+        """Where it is until then."""
+        return run_folder.partial(self.path)
+
+    def write_rows(self) -> None:
+        """Write the rows of all tables; afterwards the cut is not needed any more."""
+        if self.work.exists():  # a removal that failed half way
+            shutil.rmtree(self.work)
+        (self.work / "rows").mkdir(parents=True)
+        for number, store in enumerate(self.stores):
+            row_bytes = sum(f.size * f.dtype.itemsize for f in store.record.fields.values())
+            at_once = max(1, RANGE_BYTES // row_bytes)
+            for table in store.group.tables:
+                ranges = tuple(range(0, table.rows, at_once))
+                for first in ranges:
+                    self._write_range(number, table.name, first, min(table.rows, first + at_once))
+                optimizer = table.optimizer.name
+                self.tables.append(
+                    SavedTable(table.name, table.rows, table.dim, table.storage, optimizer, ranges)
+                )
+
+    def finish(self) -> None:
+        """Write the rest, wait for the disk, and give the checkpoint its name."""
+        self._write(DENSE, self.dense.data)
+        text = contents_text(self.step, self.tables, self.files, self.state)
+        self._write(STATE, memoryview(text.encode()))
+        run_folder.flush_folder(self.work / "rows")
+        run_folder.flush_folder(self.work)
+        run_folder.put_in_place(self.folder, self.step)
+
+    def failed(self, error: Exception) -> str:
+        """A sentence for a save that could not be finished."""
+        where, why = "", f"{type(error).__name__}: {error}"
+        if isinstance(error, OSError) and error.strerror:
+            where, why = f" {error.filename or self.work}", error.strerror
+        return (
+            f"The checkpoint of step {self.step} could not be saved: writing{where} failed "
+            f"({why}). Older checkpoints in {self.folder} are intact. Make room or choose another "
+            "disk, then resume the run."
+        )
+
+    def _write_range(self, number: int, table: str, first: int, stop: int) -> None:
+        store = self.stores[number]
+        start = store.group.start(table)
+        entries = {
+            name: Entry(_type_of(store, name), (stop - first, one.size))
+            for name, one in store.record.fields.items()
+        }
+        data, values = blank(entries, {"table": table, "first_row": str(first)})
+        self.cut.read(number, start + first, start + stop, values)
+        self._write(rows_file(len(self.tables), first), data.data)
+
+    def _write(self, name: str, data: memoryview) -> None:
+        if self.stop.is_set():
+            raise Stopped
+        path = self.work / name
+        digest = hashlib.sha256()
+        try:
+            with path.open("xb", buffering=0) as file:
+                left = data
+                while len(left):
+                    done = file.write(left[:_WRITE_BYTES])
+                    digest.update(left[:done])
+                    left = left[done:]
+                os.fsync(file.fileno())
+        except OSError as error:  # one about an open file does not say which
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        self.files[name] = FileInfo(len(data), digest.hexdigest())
+
+
+def _type_of(store: RowStore, field_name: str) -> str:
+    if field_name == "weight":
+        return _TYPES[store.group.storage]
+    if field_name == "weight_low":
+        return "U16"
+    return "F64" if store.group.storage == "fp64" else "F32"
