@@ -324,15 +324,14 @@ def test_a_table_takes_what_holds_for_all_unless_its_optimizer_is_another():
             "user": Table(optimizer="adam", beta1=0.5, storage="fp32"),
         },
     )
-    assert embedding.table_spec("ad", 9, 16) == spec.TableSpec(
-        "ad", 9, 4, Sgd(0.2, 0.1), "bf16", spec.Init("zeros")
-    )
-    assert embedding.table_spec("user", 9, 16) == spec.TableSpec("user", 9, 16, Adam(beta1=0.5))
-    assert embedding.table_spec("site", 9, 16).optimizer == Sgd(0.5, 0.1)
-    assert Embedding().table_spec("site", 9, 16).optimizer == Sgd(0.1)
+    everywhere, tables = embedding.settings()
+    assert everywhere == {"optimizer": Sgd(0.5, 0.1), "storage": "bf16"}
+    assert tables == {
+        "ad": {"dim": 4, "optimizer": Sgd(0.2, 0.1), "init": spec.Init("zeros")},
+        "user": {"optimizer": Adam(beta1=0.5), "storage": "fp32"},
+    }
+    assert Embedding().settings() == ({"optimizer": Sgd(0.1), "storage": "fp32"}, {})
     assert Dense(optimizer="adam").rate == 0.001
-    with pytest.raises(ConfigError, match=r"embedding.tables.user: .* Did you mean users"):
-        embedding.check_tables(["ad", "users"])
 
 
 @given(schedule=_sections(Schedule), total=st.integers(1, 10**9), data=st.data())

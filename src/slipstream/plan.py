@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from torch import Tensor
+
+from slipstream.data.batch import Batch, ListBatch
 
 
 @dataclass(frozen=True)
@@ -75,3 +79,40 @@ class Plan:
     def capacity(self) -> int:
         """Inputs that fit."""
         return len(self.labels)
+
+
+class Placement(Protocol):
+    """Where the rows live when their batch comes."""
+
+    def plan(
+        self, ids: Tensor, lists: Mapping[str, ListBatch], n_valid: int, *, update: bool
+    ) -> tuple[GroupPlan, ...]:
+        """Where the rows of a batch are, group by group."""
+
+
+class Planner:
+    """Makes the plan of each batch: which rows it needs, and where they are.
+
+    Args:
+        placement: Finds the rows of a batch.
+        update: Whether the plans are for training, or only for looking up.
+    """
+
+    def __init__(self, placement: Placement, *, update: bool = True) -> None:
+        self._placement = placement
+        self._update = update
+
+    def plan(self, batch: Batch, step: int) -> Plan:
+        """The plan of one batch, which is step number `step`."""
+        groups = self._placement.plan(batch.ids, batch.lists, batch.n_valid, update=self._update)
+        return Plan(
+            step=step,
+            numbers=batch.numbers,
+            n_valid=batch.n_valid,
+            next_position=batch.next_position,
+            labels=batch.labels,
+            dense=batch.dense,
+            weight=batch.weights,
+            logit_offset=None,
+            groups=groups,
+        )

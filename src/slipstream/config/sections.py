@@ -8,12 +8,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from slipstream.config.keys import Section, WrongKeyError, key, shown
-from slipstream.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from slipstream.embedding.spec import TableSpec
+    from slipstream.embedding.optimizers import RowOptimizer
 
 # The same names as in `embedding/`, which takes seconds to import; a test compares them.
 RowOptimizerName = Literal["sgd", "adagrad", "rowwise_adagrad", "adam"]
@@ -92,7 +89,9 @@ class Embedding(Section):
     beta1: float | None = key(None, "Share of the mean that adam keeps", least=0, below=1)
     beta2: float | None = key(None, "Share of the mean square that adam keeps", least=0, below=1)
     storage: StorageName = key("fp32", "How rows are kept")
-    init: Init = key(Init, "What rows are before they are trained")
+    init: Init | None = key(
+        None, "What rows are before they are trained; null is what is customary for the model"
+    )
     tables: dict[str, Table] = key(dict, "What tables have of their own, by name")
 
     def __post_init__(self) -> None:
@@ -101,51 +100,39 @@ class Embedding(Section):
         for name, table in self.tables.items():
             _check_options(table, table.optimizer or self.optimizer, "embedding", f"tables.{name}.")
 
-    def table_spec(self, name: str, rows: int, dim: int) -> TableSpec:
-        """What a table of the model is with this configuration.
+    def settings(self) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """What holds for all tables, and what single ones have of their own.
 
         A table whose optimizer is another one takes nothing of what is set for all: neither the
         learning rate nor anything else of one optimizer suits the next.
 
-        Args:
-            name: The table's name.
-            rows: Its rows.
-            dim: Elements of a row, if the configuration does not say.
-
         Example:
             >>> embedding = Embedding(lr=0.5, tables={"ad": Table(dim=4, optimizer="adam")})
-            >>> embedding.table_spec("user", 10, 16).optimizer
-            Sgd(lr=0.5, weight_decay=0.0)
-            >>> embedding.table_spec("ad", 10, 16).optimizer
-            Adam(lr=0.001, beta1=0.9, beta2=0.999, eps=1e-08)
+            >>> everywhere, tables = embedding.settings()
+            >>> everywhere
+            {'optimizer': Sgd(lr=0.5, weight_decay=0.0), 'storage': 'fp32'}
+            >>> tables
+            {'ad': {'optimizer': Adam(lr=0.001, beta1=0.9, beta2=0.999, eps=1e-08), 'dim': 4}}
         """
-        from slipstream.embedding import spec
+        everywhere = {"optimizer": self._optimizer(Table()), "storage": self.storage}
+        everywhere |= _init(self.init)
+        tables = {}
+        for name, table in self.tables.items():
+            tables[name] = {"optimizer": self._optimizer(table), **_init(table.init)}
+            own = {"dim": table.dim, "storage": table.storage}
+            tables[name] |= {key: value for key, value in own.items() if value is not None}
+        return everywhere, tables
+
+    def _optimizer(self, table: Table) -> RowOptimizer:
         from slipstream.embedding.optimizers import row_optimizer
 
-        table = self.tables.get(name, Table())
-        optimizer = table.optimizer or self.optimizer
-        layers = (self, table) if optimizer == self.optimizer else (table,)
-        options = {"lr": LR[optimizer]}
+        name = table.optimizer or self.optimizer
+        layers = (self, table) if name == self.optimizer else (table,)
+        options = {"lr": LR[name]}
         for layer in layers:
             given = {option: getattr(layer, option) for option in ("lr", *_OPTIONS)}
             options.update({option: v for option, v in given.items() if v is not None})
-        init = table.init or self.init
-        return spec.TableSpec(
-            name,
-            rows,
-            table.dim or dim,
-            row_optimizer(optimizer, **options),
-            table.storage or self.storage,
-            spec.Init(init.kind, init.scale),
-        )
-
-    def check_tables(self, names: Iterable[str]) -> None:
-        """Raise an error where a table is configured that is not one of these."""
-        known = list(names)
-        for name in self.tables:
-            if name not in known:
-                hint = did_you_mean(name, known)
-                raise ConfigError(f"embedding.tables.{name}: there is no such table.{hint}")
+        return row_optimizer(name, **options)
 
 
 @dataclass(frozen=True)
@@ -242,6 +229,12 @@ class Log(Section):
         None, "A line in metrics.jsonl after so many inputs; null chooses", least=1
     )
     tensorboard: bool = key(True, "Write the folder tensorboard")
+
+
+def _init(init: Init | None) -> dict[str, Any]:
+    from slipstream.embedding import spec
+
+    return {} if init is None else {"init": spec.Init(init.kind, init.scale)}
 
 
 def _check_options(given: Section, optimizer: str, where: str, prefix: str) -> None:

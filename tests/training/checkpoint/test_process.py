@@ -19,9 +19,9 @@ from row_stores import fields, fill, stores_of
 from slipstream.embedding.optimizers import Adagrad
 from slipstream.embedding.spec import TableSpec
 from slipstream.errors import CheckpointError
-from slipstream.training import save
-from slipstream.training.checkpoint import Checkpoints
-from slipstream.training.restore import load, newest
+from slipstream.training.checkpoint import folders, save
+from slipstream.training.checkpoint.checkpoints import Checkpoints
+from slipstream.training.checkpoint.restore import load, newest
 
 SPECS = (
     TableSpec("a", 3000, 4, Adagrad()),
@@ -211,14 +211,13 @@ def test_short_writes_are_gone_on_with(tmp_path, monkeypatch):
 
 
 def test_an_older_one_that_cannot_be_removed_is_a_sentence(tmp_path, monkeypatch):
-    from slipstream.training import run_folder
 
     def refuse(path):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     with Checkpoints(tmp_path, keep=1) as checkpoints:
         checkpoints.begin(1, [], {}, {})
-    monkeypatch.setattr(run_folder, "remove", refuse)
+    monkeypatch.setattr(folders, "remove", refuse)
     checkpoints = Checkpoints(tmp_path, keep=1)
     checkpoints.begin(2, [], {}, {})
     with pytest.raises(CheckpointError, match="is saved, but an older one could not be removed"):

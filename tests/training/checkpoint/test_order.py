@@ -12,13 +12,13 @@ import torch
 from row_stores import stores_of
 
 from slipstream.embedding.spec import TableSpec
-from slipstream.training import run_folder
-from slipstream.training.checkpoint import Checkpoints
-from slipstream.training.contents import state_text
-from slipstream.training.cut import Cut
-from slipstream.training.restore import check, newest
-from slipstream.training.safe_file import pack
-from slipstream.training.save import Save
+from slipstream.training.checkpoint import folders
+from slipstream.training.checkpoint.checkpoints import Checkpoints
+from slipstream.training.checkpoint.contents import state_text
+from slipstream.training.checkpoint.cut import Cut
+from slipstream.training.checkpoint.restore import check, newest
+from slipstream.training.checkpoint.safe_file import pack
+from slipstream.training.checkpoint.save import Save
 
 SPECS = (TableSpec("a", 4, 2), TableSpec("b", 4, 1))
 
@@ -73,7 +73,7 @@ def test_stopped_between_any_two_calls_the_newest_is_whole_and_so_is_all_that_lo
                 finished = True
             except Killed:
                 pass
-        for _, path in run_folder.finished(folder):
+        for _, path in folders.finished(folder):
             check(path)
         found = newest(folder)
         assert (found.step, found.state["which"]) in [(20, 1), (step, 2)]

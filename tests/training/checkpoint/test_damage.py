@@ -11,8 +11,8 @@ from row_stores import fields, fill, stores_of
 from slipstream.embedding.optimizers import Adagrad
 from slipstream.embedding.spec import TableSpec
 from slipstream.errors import CheckpointError
-from slipstream.training.checkpoint import Checkpoints
-from slipstream.training.restore import load, newest
+from slipstream.training.checkpoint.checkpoints import Checkpoints
+from slipstream.training.checkpoint.restore import load, newest
 
 SPECS = (TableSpec("a", 20, 4, Adagrad(), "split-bf16"), TableSpec("b", 5, 4))
 FILES = ("rows/0-0.safetensors", "rows/1-0.safetensors", "dense.safetensors", "state.json")

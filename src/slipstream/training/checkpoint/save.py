@@ -13,10 +13,16 @@ from pathlib import Path
 from slipstream.data.inputs import Array
 from slipstream.data.manifest import FileInfo
 from slipstream.embedding.store import RowStore
-from slipstream.training import run_folder
-from slipstream.training.contents import DENSE, STATE, SavedTable, contents_text, rows_file
-from slipstream.training.cut import Cut
-from slipstream.training.safe_file import Entry, blank
+from slipstream.training.checkpoint import folders
+from slipstream.training.checkpoint.contents import (
+    DENSE,
+    STATE,
+    SavedTable,
+    contents_text,
+    rows_file,
+)
+from slipstream.training.checkpoint.cut import Cut
+from slipstream.training.checkpoint.safe_file import Entry, blank
 
 RANGE_BYTES = 64 << 20
 _WRITE_BYTES = 8 << 20
@@ -54,12 +60,12 @@ class Save:
     @property
     def path(self) -> Path:
         """Where it will be once it is whole."""
-        return run_folder.path_of(self.folder, self.step)
+        return folders.path_of(self.folder, self.step)
 
     @property
     def work(self) -> Path:
         """Where it is until then."""
-        return run_folder.partial(self.path)
+        return folders.partial(self.path)
 
     def write_rows(self) -> None:
         """Write the rows of all tables; afterwards the cut is not needed any more."""
@@ -83,9 +89,9 @@ class Save:
         self._write(DENSE, self.dense.data)
         text = contents_text(self.step, self.tables, self.files, self.state)
         self._write(STATE, memoryview(text.encode()))
-        run_folder.flush_folder(self.work / "rows")
-        run_folder.flush_folder(self.work)
-        run_folder.put_in_place(self.folder, self.step)
+        folders.flush_folder(self.work / "rows")
+        folders.flush_folder(self.work)
+        folders.put_in_place(self.folder, self.step)
 
     def failed(self, error: Exception) -> str:
         """A sentence for a save that could not be finished."""

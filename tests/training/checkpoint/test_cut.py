@@ -14,11 +14,11 @@ from row_stores import fields, fill, stores_of
 
 from slipstream.embedding.optimizers import Adagrad, Adam
 from slipstream.embedding.spec import TableSpec
-from slipstream.training import cut as cut_module
-from slipstream.training import save
-from slipstream.training.checkpoint import Checkpoints
-from slipstream.training.cut import Cut
-from slipstream.training.restore import load, newest
+from slipstream.training.checkpoint import cut as cut_module
+from slipstream.training.checkpoint import save
+from slipstream.training.checkpoint.checkpoints import Checkpoints
+from slipstream.training.checkpoint.cut import Cut
+from slipstream.training.checkpoint.restore import load, newest
 
 SPECS = (
     TableSpec("a", 300, 4, Adagrad()),

@@ -16,11 +16,11 @@ from slipstream.data.aside import locked
 from slipstream.data.inputs import Array
 from slipstream.embedding.store import RowStore
 from slipstream.errors import CheckpointError, ConfigError
-from slipstream.training import run_folder
-from slipstream.training.contents import state_text
-from slipstream.training.cut import Cut
-from slipstream.training.safe_file import pack
-from slipstream.training.save import Save, Stopped
+from slipstream.training.checkpoint import folders
+from slipstream.training.checkpoint.contents import state_text
+from slipstream.training.checkpoint.cut import Cut
+from slipstream.training.checkpoint.safe_file import pack
+from slipstream.training.checkpoint.save import Save, Stopped
 
 
 class Checkpoints:
@@ -40,7 +40,7 @@ class Checkpoints:
         ...     checkpoints.begin(100, [store], {}, {"position": 6400})
         ...     checkpoints.before_update(0, np.array([1]))
         ...     store.views["weight"][1] = 7
-        >>> from slipstream.training.restore import load, newest
+        >>> from slipstream.training.checkpoint.restore import load, newest
         >>> found = newest("checkpoints")
         >>> load(found, [store])
         ({}, {'position': 6400})
@@ -60,10 +60,10 @@ class Checkpoints:
         self._stop = threading.Event()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            run_folder.flush_folder(self.folder.parent)
+            folders.flush_folder(self.folder.parent)
             self._lock = locked(self.folder / "lock")
             if self._lock is not None:
-                run_folder.tidy(self.folder)
+                folders.tidy(self.folder)
         except OSError as error:
             raise CheckpointError(
                 f"Checkpoints cannot be saved in {self.folder}: {error}. Choose a folder that can "
@@ -177,7 +177,7 @@ class Checkpoints:
             failure.__cause__ = error
         else:
             try:
-                run_folder.retire(self.folder, save.step, self.keep)
+                folders.retire(self.folder, save.step, self.keep)
             except OSError as error:
                 failure = CheckpointError(
                     f"The checkpoint {save.path} is saved, but an older one could not be removed: "

@@ -18,10 +18,10 @@ from row_stores import fields, fill, stores_of, tables
 from slipstream.embedding.optimizers import Adagrad, Adam, RowwiseAdagrad, Sgd
 from slipstream.embedding.spec import TableSpec
 from slipstream.errors import CheckpointError, ConfigError
-from slipstream.training import save
-from slipstream.training.checkpoint import Checkpoints
-from slipstream.training.digest import weights_digest
-from slipstream.training.restore import load, newest
+from slipstream.training.checkpoint import save
+from slipstream.training.checkpoint.checkpoints import Checkpoints
+from slipstream.training.checkpoint.digest import weights_digest
+from slipstream.training.checkpoint.restore import load, newest
 
 TENSORS = {
     "weight": torch.arange(6.0).reshape(2, 3).t(),

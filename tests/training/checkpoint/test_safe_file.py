@@ -12,9 +12,9 @@ from row_stores import fields, fill, stores_of
 from slipstream.embedding.optimizers import Adam
 from slipstream.embedding.spec import TableSpec
 from slipstream.errors import CheckpointError
-from slipstream.training.checkpoint import Checkpoints
-from slipstream.training.restore import newest
-from slipstream.training.safe_file import arrays, pack, unpack
+from slipstream.training.checkpoint.checkpoints import Checkpoints
+from slipstream.training.checkpoint.restore import newest
+from slipstream.training.checkpoint.safe_file import arrays, pack, unpack
 
 safetensors = pytest.importorskip("safetensors.torch")
 

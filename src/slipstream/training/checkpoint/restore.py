@@ -18,9 +18,15 @@ from slipstream.data.manifest import FileInfo
 from slipstream.embedding.spec import TableSpec
 from slipstream.embedding.store import RowStore, encoded
 from slipstream.errors import CheckpointError, did_you_mean
-from slipstream.training import run_folder
-from slipstream.training.contents import DENSE, Contents, SavedTable, read_contents, rows_file
-from slipstream.training.safe_file import arrays, unpack
+from slipstream.training.checkpoint import folders
+from slipstream.training.checkpoint.contents import (
+    DENSE,
+    Contents,
+    SavedTable,
+    read_contents,
+    rows_file,
+)
+from slipstream.training.checkpoint.safe_file import arrays, unpack
 
 _READ = 1 << 20
 _THREADS = 4
@@ -61,7 +67,7 @@ def newest(folder: str | Path) -> Found | None:
         folder: The folder of a run's checkpoints.
     """
     problems: list[str] = []
-    for _, path in run_folder.finished(Path(folder)):
+    for _, path in folders.finished(Path(folder)):
         try:
             return Found(path, check(path), tuple(problems))
         except CheckpointError as error:

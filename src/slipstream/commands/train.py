@@ -1,0 +1,169 @@
+"""`slipstream train`: from a packed data set to a trained, evaluated model."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from slipstream.commands.terminal import err, human, out, says_what_is_wrong
+from slipstream.commands.training_progress import training_progress
+from slipstream.errors import ConfigError
+
+if TYPE_CHECKING:  # torch takes seconds to import: commands do so when they run
+    from slipstream.config import Config
+
+# What may change when a run is resumed: none of it changes a weight.
+_FREE = ("threads", "checkpoint", "log", "epochs")
+
+
+@says_what_is_wrong
+def train(
+    data: Path | None = typer.Argument(
+        None, metavar="DATA", help="The folder of the data set; left out with --resume."
+    ),
+    to: Path = typer.Option(..., "--out", metavar="RUN", help="The folder of the run."),
+    config: Path | None = typer.Option(
+        None, metavar="FILE", help="A YAML file; see docs/config.md."
+    ),
+    model: str | None = typer.Option(None, help="dlrm, tbsm, dcn, deepfm or wide_deep.  [dlrm]"),
+    strategy: str | None = typer.Option(None, help="How inputs and rows are handled.  [plain]"),
+    batch_size: int | None = typer.Option(None, help="Inputs of a step.  [2048]"),
+    epochs: int | None = typer.Option(None, help="How often every input comes.  [1]"),
+    limit: int | None = typer.Option(None, help="Train on the first inputs only."),
+    seed: int | None = typer.Option(None, help="Of first weights and of shuffling.  [0]"),
+    shuffle: bool | None = typer.Option(None, "--shuffle", help="Shuffle by blocks."),
+    precision: str | None = typer.Option(None, help="Of the dense part: fp32 or bf16.  [fp32]"),
+    init_from: str | None = typer.Option(None, metavar="RUN", help="Begin with its weights."),
+    settings: list[str] = typer.Option(
+        [], "--set", metavar="KEY=VALUE", help="Any key of the config."
+    ),
+    resume: bool = typer.Option(False, "--resume", help="Go on from the newest checkpoint."),
+    force: bool = typer.Option(False, "--force", help="Replace a run that is there."),
+) -> None:
+    """Train a model on a packed data set; what comes out is in the folder of the run.
+
+    Example: slipstream train clicks --model dlrm --set dense.lr=0.05 --out run
+    """
+    from slipstream.data.dataset import Dataset
+    from slipstream.training.loop import Hooks, StoppedError
+    from slipstream.training.loop import train as run
+
+    flags = {
+        "data": None if data is None else str(data),
+        "model.name": model,
+        "strategy": strategy,
+        "batch_size": batch_size,
+        "epochs": epochs,
+        "limit": limit,
+        "seed": seed,
+        "shuffle": shuffle,
+        "precision": precision,
+        "init_from": init_from,
+    }
+    if resume and force:
+        raise ConfigError("Choose one of --resume (go on) and --force (begin anew).")
+    chosen = _resumed(to, config, flags, settings) if resume else _chosen(config, flags, settings)
+    if not chosen.data:
+        raise ConfigError("Say what to train on: slipstream train DATA --out RUN.")
+    with _asked_to_stop() as stop, training_progress() as report:
+        hooks = Hooks(report, lambda text: err.print(text, soft_wrap=True), lambda: bool(stop))
+        try:
+            summary = run(
+                Dataset.open(chosen.data), chosen, to, resume=resume, force=force, hooks=hooks
+            )
+        except StoppedError as stopped:
+            again = shlex.join(("slipstream", "train", "--resume", "--out", str(to)))
+            raise KeyboardInterrupt(f"{stopped} To go on: {again}") from None
+    _tell(summary, to)
+
+
+def _chosen(file: Path | None, flags: dict[str, Any], settings: list[str]) -> Config:
+    from slipstream.config import Config
+
+    config = Config.read(file) if file else Config()
+    return _with_flags(config, flags).with_settings(settings)
+
+
+def _resumed(run: Path, file: Path | None, flags: dict[str, Any], settings: list[str]) -> Config:
+    """The run's own configuration, with what is free to change changed."""
+    from slipstream.config import Config
+    from slipstream.training.run import Run
+
+    begun = Run.open(run).config
+    if file is not None:
+        wanted = Config.read(file)
+        wanted = replace(wanted, compile=begun.compile, data=wanted.data or begun.data)
+    else:
+        wanted = begun
+    wanted = _with_flags(wanted, flags).with_settings(settings)
+    fixed = [
+        key for key in begun.differences(wanted) if key.partition(".")[0] not in (*_FREE, "data")
+    ]
+    if fixed:
+        raise ConfigError(
+            f"The run in {run} was begun with another {', '.join(fixed)}, which cannot change on "
+            "the way. Leave it out, or begin another run."
+        )
+    return wanted
+
+
+def _with_flags(config: Config, flags: dict[str, Any]) -> Config:
+    import json
+
+    given = {key: value for key, value in flags.items() if value is not None}
+    return config.with_settings(f"{key}={json.dumps(value)}" for key, value in given.items())
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[list[int]]:
+    """Ctrl-C and a friendly kill are noted; a second one ends the program at once."""
+    asked: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        del frame
+        if asked:
+            raise KeyboardInterrupt("Stopped at once; --resume goes on from the last checkpoint.")
+        asked.append(number)
+        err.print("Stopping after this step; once more stops at once.", soft_wrap=True)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _tell(summary: dict[str, Any], run: Path) -> None:
+    def shown(name: str, form: str = ".4f") -> str:
+        value = summary[name]
+        return "undefined" if value is None else format(value, form)
+
+    out.print(
+        f"{run}: {summary['inputs_trained']:,} inputs trained in "
+        f"{summary['train_seconds']:.1f} s ({human(summary['samples_per_second'])} inputs/s)",
+        soft_wrap=True,
+    )
+    out.print(
+        f"AUC {shown('auc')}, logloss {shown('logloss')}, normalized entropy "
+        f"{shown('normalized_entropy')}, accuracy {shown('accuracy')}, calibration "
+        f"{shown('calibration')} over {summary['inputs']:,} inputs",
+        soft_wrap=True,
+    )
+    if summary["oracle_auc"] is not None and summary["auc"] is not None:
+        out.print(
+            f"The oracle's AUC is {summary['oracle_auc']:.4f}: "
+            f"{summary['oracle_auc'] - summary['auc']:.4f} are left to learn.",
+            soft_wrap=True,
+        )
+    curve = [f"{one['share']:.0%} {one['auc']:.4f}" for one in summary["curve"] if one["auc"]]
+    if len(curve) > 1:
+        out.print(f"AUC along the run: {', '.join(curve)}", soft_wrap=True)

@@ -1,0 +1,108 @@
+"""Puts the parts of a training together, as a configuration says."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from slipstream.config import Config
+from slipstream.data.dataset import Dataset
+from slipstream.data.inputs import Array
+from slipstream.embedding.spec import Layout
+from slipstream.embedding.tables import Embeddings
+from slipstream.errors import ConfigError
+from slipstream.models import Model, build_model
+from slipstream.ordering import InputOrder
+from slipstream.placement.resident import Resident
+from slipstream.plan import Placement
+from slipstream.training.dense import DensePart, worth_compiling
+from slipstream.training.engine import Engine
+from slipstream.training.strategies import strategy
+
+_COUNTED = 1 << 20
+
+
+def order_of(config: Config, dataset: Dataset) -> InputOrder:
+    """In what order the inputs of the training part come."""
+    return InputOrder(
+        len(dataset.train),
+        seed=config.seed if config.shuffle else None,
+        epochs=config.epochs,
+        limit=config.limit,
+    )
+
+
+def model_of(config: Config, dataset: Dataset) -> Model:
+    """The model with fresh weights, and the layout of its tables."""
+    schema = dataset.schema
+    settings, tables = config.embedding.settings()
+    wanted = dict(config.model.options)
+    statistics = dense_statistics(dataset) if wanted.get("normalize_dense") else None
+    return build_model(
+        config.model.name,
+        schema,
+        lengths=longest(dataset),
+        seed=config.seed,
+        table_settings=settings,
+        tables=tables,
+        statistics=statistics,
+        **wanted,
+    )
+
+
+def engine_of(config: Config, model: Model, steps: int, *, fresh: bool = True) -> Engine:
+    """The tables and the dense part of a model, ready to be stepped; `fresh` fills the tables."""
+    strategy(config.strategy)
+    if config.device != "cpu":
+        raise ConfigError(f"device is {config.device!r}; this version trains on the cpu only.")
+    tables = Embeddings(model.layout, seed=config.seed if fresh else None)
+    compiled = worth_compiling(config, steps)
+    return Engine(tables, DensePart(model, config.dense, config.precision, compiled))
+
+
+def placement_of(layout: Layout, dataset: Dataset) -> Placement:
+    """Where the rows of the tables live."""
+    return Resident(layout, [column.name for column in dataset.schema.singles])
+
+
+def resolved(config: Config, steps: int) -> Config:
+    """The configuration with what it leaves open decided, so that it repeats the run."""
+    return replace(config, compile="on" if worth_compiling(config, steps) else "off")
+
+
+def longest(dataset: Dataset) -> dict[str, int]:
+    """For each sequence column its longest list in any part; at least 1."""
+    lengths: dict[str, int] = {}
+    for column in dataset.schema.lists:
+        if column.kind == "sequence":
+            parts = dataset.manifest.parts.values()
+            lengths[column.name] = max([1, *(part.lists[column.name].longest for part in parts)])
+    return lengths
+
+
+def dense_statistics(dataset: Dataset) -> tuple[list[float], list[float]]:
+    """The mean and the deviation of each dense value over the first inputs of training."""
+    part = dataset.train
+    runs = part.runs(0, min(len(part), _COUNTED))
+    values: Array = np.concatenate([np.asarray(run.dense, dtype=np.float64) for run in runs])
+    deviation = values.std(axis=0)
+    return values.mean(axis=0).tolist(), np.where(deviation > 0, deviation, 1.0).tolist()
+
+
+def steps_of(config: Config, order: InputOrder) -> int:
+    """Steps of the whole run."""
+    return math.ceil(len(order) / config.batch_size)
+
+
+def about(config: Config, dataset: Dataset) -> dict[str, Any]:
+    """What a run was: the first lines of its summary."""
+    return {
+        "strategy": config.strategy,
+        "model": config.model.name,
+        "dataset": str(dataset.folder) if dataset.folder else "in memory",
+        "seed": config.seed,
+        "device": config.device,
+    }

@@ -1,0 +1,132 @@
+"""The dense part of a model: its weights, their optimizer, precision and compilation."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from slipstream.config import Config
+from slipstream.config import Dense as DenseConfig
+from slipstream.embedding.spec import Embedded
+from slipstream.errors import ConfigError
+
+WORTH_COMPILING = 5000
+
+
+class DensePart:
+    """A model's dense weights and everything that moves them.
+
+    Args:
+        model: The model; gives logits for dense values and embedding vectors.
+        config: How its weights move.
+        precision: fp32, or bf16: products in bfloat16, weights and sums in float32.
+        compiled: Whether to compile the model, which takes a while and then saves some of each
+            step.
+    """
+
+    def __init__(
+        self, model: nn.Module, config: DenseConfig, precision: str = "fp32", compiled: bool = False
+    ) -> None:
+        self.model = model
+        self.config = config
+        self.precision = precision
+        self._call = torch.compile(model, dynamic=False) if compiled else model
+        self._optimizer = _optimizer(model, config)
+
+    def logits(self, dense: Tensor, embedded: Embedded, *, train: bool = True) -> Tensor:
+        """The logits of a batch, in float32 (or wider, if the model is).
+
+        Only training runs compiled: a second compilation for scoring would not pay.
+        """
+        with self._autocast():
+            logits = (self._call if train else self.model)(dense, embedded)
+        return logits.float() if logits.dtype == torch.bfloat16 else logits
+
+    def step(self, factor: float) -> None:
+        """Move the weights by their gradients, with `factor` of the learning rate."""
+        if self.config.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+        for group in self._optimizer.param_groups:
+            group["lr"] = self.config.rate * factor
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The weights, and what the optimizer keeps beside each, by name."""
+        state = {f"model.{name}": value for name, value in self.model.state_dict().items()}
+        for name, weight in self.model.named_parameters():
+            for key, value in self._optimizer.state[weight].items():
+                if torch.is_tensor(value):
+                    state[f"optimizer.{name}.{key}"] = value
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over what `state_dict` gave, with the optimizer it was made with."""
+        self.load_weights(state)
+        for name, weight in self.model.named_parameters():
+            start = f"optimizer.{name}."
+            saved = {key: value for key, value in state.items() if key.startswith(start)}
+            # Copied: what was loaded may be read-only memory.
+            self._optimizer.state[weight] = {
+                key.removeprefix(start): value.clone() for key, value in saved.items()
+            }
+
+    def load_weights(self, state: Mapping[str, Tensor]) -> None:
+        """Take over the weights alone."""
+        weights = {
+            name.removeprefix("model."): value
+            for name, value in state.items()
+            if name.startswith("model.")
+        }
+        mine = self.model.state_dict()
+        for name, value in mine.items():
+            if name not in weights:
+                raise ConfigError(f"The saved dense part has no weight {name!r}: another model?")
+            if weights[name].shape != value.shape:
+                raise ConfigError(
+                    f"The saved weight {name!r} has shape {tuple(weights[name].shape)}, the "
+                    f"model's has {tuple(value.shape)}: are its sizes the same?"
+                )
+        self.model.load_state_dict({name: weights[name] for name in mine})
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        if self.precision == "bf16":
+            return torch.autocast("cpu", dtype=torch.bfloat16)
+        return nullcontext()
+
+
+def worth_compiling(config: Config, steps: int) -> bool:
+    """Whether to compile the dense part: if asked to, or a long run where a compiler is found."""
+    if config.compile == "auto":
+        return steps >= WORTH_COMPILING and compiler() is not None
+    if config.compile == "on" and compiler() is None:
+        raise ConfigError(
+            "compile is on, but no C++ compiler is found. Install one (g++ or clang++), name it "
+            "in the environment variable CXX, or leave compile at auto."
+        )
+    return config.compile == "on"
+
+
+def compiler() -> str | None:
+    """The C++ compiler that torch would use, if there is one."""
+    names = [os.environ.get("CXX"), "g++", "clang++"]
+    return next((name for name in names if name and shutil.which(name)), None)
+
+
+def _optimizer(model: nn.Module, config: DenseConfig) -> torch.optim.Optimizer:
+    weights = list(model.parameters())
+    options: dict[str, Any] = {"lr": config.rate, "weight_decay": config.weight_decay or 0.0}
+    if config.eps is not None:
+        options["eps"] = config.eps
+    kinds = {
+        "sgd": torch.optim.SGD,
+        "adagrad": torch.optim.Adagrad,
+        "adam": torch.optim.Adam,
+    }
+    return kinds[config.optimizer](weights, fused=True, **options)

@@ -1,0 +1,39 @@
+"""Scores a part of the data set with a model as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch import Tensor
+
+from slipstream.data.batch import Batch
+from slipstream.data.dataset import Part
+from slipstream.data.loader import Loader
+from slipstream.plan import Placement, Planner
+from slipstream.training.engine import Engine
+from slipstream.training.metrics import Metrics, Mode, Scores
+
+
+def evaluate(
+    engine: Engine, placement: Placement, part: Part, batch_size: int, mode: Mode = "exact"
+) -> Scores:
+    """How good the predictions for a part are, over all of its inputs."""
+    metrics = Metrics(mode)
+    for batch, logits in predictions(engine, placement, part, batch_size):
+        n = batch.n_valid
+        metrics.add(logits[:n], batch.labels[:n], batch.weights[:n])
+    return metrics.result()
+
+
+def predictions(
+    engine: Engine, placement: Placement, part: Part, batch_size: int
+) -> Iterator[tuple[Batch, Tensor]]:
+    """The batches of a part, in order, with the logits of their inputs."""
+    planner = Planner(placement, update=False)
+    engine.dense.model.eval()
+    try:
+        with Loader(part, batch_size) as loader:
+            for step, batch in enumerate(loader, start=1):
+                yield batch, engine.predict(planner.plan(batch, step))
+    finally:
+        engine.dense.model.train()
