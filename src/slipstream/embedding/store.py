@@ -80,7 +80,7 @@ class RowStore:
         self.group = group
         self.record = Record.of(group)
         shape = (group.rows, self.record.words)
-        self.records: Array = _in_memory(shape) if path is None else _mapped(path, shape)
+        self.records: Array = in_memory(shape) if path is None else _mapped(path, shape)
 
     @property
     def bytes(self) -> int:
@@ -138,7 +138,7 @@ def encoded(storage: Storage, weights: Tensor) -> dict[str, Array]:
     return {"weight": (bits >> np.uint32(16)).astype(np.uint16), "weight_low": low}
 
 
-def _in_memory(shape: tuple[int, int]) -> Array:
+def in_memory(shape: tuple[int, int]) -> Array:
     """Zeros, on large pages where the system has them: random rows then miss the TLB less."""
     size = max(1, shape[0] * shape[1] * 4)
     if size < _HUGE_PAGES or not hasattr(mmap, "MADV_HUGEPAGE"):

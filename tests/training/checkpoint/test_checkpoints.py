@@ -51,6 +51,7 @@ def test_rows_and_state_come_back_to_the_bit_in_any_grouping(specs, seed, data):
     others = stores_of(*data.draw(st.permutations(specs)))
     fill(others, seed + 1)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(save.os, "fsync", lambda _: None)
         patch.setattr(save, "RANGE_BYTES", data.draw(st.sampled_from([1, 100, 10**6])))
         load(saved(folder, stores), others)
     assert fields(others) == fields(stores)
@@ -246,3 +247,26 @@ def test_rows_are_unchanged_by_saving(tmp_path):
     before = np.array(stores[0].records)
     saved(tmp_path, stores)
     assert np.array_equal(stores[0].records, before)
+
+
+def test_an_interrupt_before_the_save_has_started_leaves_nothing_in_the_way(tmp_path, monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    stores = stores_of(TableSpec("a", 9, 3))
+    with Checkpoints(tmp_path) as checkpoints:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                checkpoints.begin(1, stores, {}, {})
+        checkpoints.begin(2, stores, {}, {})
+    assert newest(tmp_path).step == 2
+
+
+def test_an_error_in_the_loop_is_not_covered_by_that_of_a_save(tmp_path, monkeypatch):
+    monkeypatch.setattr(save.Save, "finish", lambda self: 1 / 0)
+    with pytest.raises(KeyError), Checkpoints(tmp_path) as checkpoints:
+        checkpoints.begin(1, [], {}, {})
+        raise KeyError
+    with pytest.raises(CheckpointError, match="ZeroDivision"), Checkpoints(tmp_path) as checkpoints:
+        checkpoints.begin(1, [], {}, {})

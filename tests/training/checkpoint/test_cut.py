@@ -32,6 +32,7 @@ SPECS = (
 def small_pieces(monkeypatch):
     monkeypatch.setattr(save, "RANGE_BYTES", 1500)
     monkeypatch.setattr(cut_module, "_FIRST_BLOCK", 8)
+    monkeypatch.setattr(cut_module, "_WIDE", cut_module._WIDE)  # put back after the test
 
 
 def change(stores, before_update, numbers):
@@ -113,8 +114,10 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.parametrize("wide", [ROWS, ROWS + 1])
 @given(steps=STEPS)
-def test_changes_and_reads_in_any_order_give_the_cut_and_keep_each_row_once(steps):
+def test_changes_and_reads_in_any_order_give_the_cut_and_keep_each_row_once(wide, steps):
+    cut_module._WIDE = wide
     stores = stores_of(TableSpec("a", ROWS, 3, Adagrad()))
     fill(stores, 5)
     store, wanted = stores[0], fields(stores)

@@ -57,8 +57,9 @@ def kill_at(patch, number):
 @pytest.mark.parametrize("keep", [1, 2])
 @pytest.mark.parametrize("step", [20, 30])
 def test_stopped_between_any_two_calls_the_newest_is_whole_and_so_is_all_that_looks_it(
-    tmp_path, step, keep
+    tmp_path, step, keep, monkeypatch
 ):
+    monkeypatch.setattr(os, "fsync", lambda _: None)
     number, finished = 0, False
     while not finished:
         number += 1

@@ -179,6 +179,32 @@ def test_a_file_that_cannot_grow_is_a_sentence_and_older_checkpoints_stay(tmp_pa
     assert done.returncode == 0, done.stderr
 
 
+MEMORY = """
+import resource
+stores = here.stores_of(here.TableSpec("big", 1_000_000, 64))  # 256 MB
+stores[0].records[:] = 1
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+here.save.RANGE_BYTES = 4 << 20
+before = peak()
+with here.Checkpoints(sys.argv[1]) as checkpoints:
+    checkpoints.begin(1, stores, {}, {})
+    rows = here.np.arange(999_000, 1_000_000)
+    checkpoints.before_update(0, rows)
+    stores[0].records[rows] += 1
+here.load(here.newest(sys.argv[1]), stores)
+print(peak() - before)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform != "linux", reason="peaks are counted in other units elsewhere")
+def test_saving_and_loading_take_the_memory_of_one_file_and_not_of_the_tables(tmp_path):
+    done = subprocess.run(script(MEMORY, tmp_path), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 64
+
+
 @pytest.mark.parametrize("call", ["begin", "close", "before_update"])
 def test_a_failure_in_the_background_reaches_the_next_call(call, tmp_path, monkeypatch):
     def full(_):

@@ -105,8 +105,8 @@ class Checkpoints:
         self._wait()
         cut = Cut(stores)
         save = Save(self.folder, step, stores, cut, pack(tensors), state_text(state), self._stop)
-        self._cut = cut
         self._thread = threading.Thread(target=self._run, args=(save,), name="checkpoint")
+        self._cut = cut
         self._thread.start()
 
     def before_update(self, group: int, rows: Array) -> None:
@@ -153,8 +153,9 @@ class Checkpoints:
 
     def _wait(self) -> None:
         if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+            if self._thread.ident is not None:  # else an interrupt came before it was started
+                self._thread.join()
+            self._thread, self._cut = None, None
         self._raise_failure()
 
     def _raise_failure(self) -> None:
