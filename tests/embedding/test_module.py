@@ -223,8 +223,28 @@ def test_any_integers_in_any_layout_are_the_same_ids():
     for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
         found = tables({"a": block.to(dtype)[:, 0], "b": block[:, 1]})
         assert all(found[name].equal(wanted[name]) for name in wanted)
-    found = tables({"a": np.array([5, 100, 0]), "b": [1, 2, 8]})
+    found = tables({"a": np.array([5, 100, 0], dtype=np.uint32), "b": [1, 2, 8]})
     assert all(found[name].equal(wanted[name]) for name in wanted)
+
+
+@pytest.mark.needs("cuda")
+def test_vectors_come_to_the_gpu_that_the_ids_are_on_and_train_alike():
+    here, there = made(slipstream.Adam(0.1)), made(slipstream.Adam(0.1))
+    for step in range(3):
+        ids = ids_of(step)
+        moved = {
+            name: tuple(one.cuda() for one in given) if isinstance(given, tuple) else given.cuda()
+            for name, given in ids.items()
+        }
+        vectors = there(moved)
+        assert {one.device.type for one in vectors.values()} == {"cuda"}
+        loss_of(here(ids), step).backward()
+        loss_of({name: one.cpu() for name, one in vectors.items()}, step).backward()
+        here.step()
+        there.step()
+    assert all(here.weight(name).equal(there.weight(name)) for name, _, _ in TABLES)
+    with pytest.raises(DataError, match="put them on one device"):
+        there({**moved, "user": ids["user"]})
 
 
 def test_ids_may_be_overwritten_once_they_are_looked_up():
@@ -422,6 +442,8 @@ def wrong(**changed):
         (wrong(user=torch.zeros(8, dtype=torch.int64, device="meta")), "meta device"),
         (wrong(user=(torch.tensor([1]), torch.tensor([0, 1]))), "single id an input"),
         (wrong(user=None), "NoneType, not a tensor"),
+        (wrong(user="12345678"), "str, not a tensor"),
+        (wrong(user=ListBatch(torch.tensor([1]), torch.tensor([0, 1]))), "single id an input"),
         (wrong(user=torch.full((8,), 30)), "'user' has the id 30 in input 0"),
         (wrong(words=torch.tensor([1])), r"give the pair \(values, offsets\)"),
         (wrong(words=(torch.tensor([1]), torch.tensor([0]))), "must go from 0 to the number"),
@@ -448,6 +470,11 @@ def test_tables_that_make_no_sense_are_errors_that_say_why():
         (([spec, TableSpec("b", 3, 2)], [Feature("a", "a")]), "No column uses .* 'b'"),
         (([spec], [Feature("a", "a"), Feature("a", "a", "sum")]), "called 'a/a'"),
         (([spec], [Feature("a", "aa")]), "Did you mean a"),
+        (([spec], [Feature("a", "a", "meen")]), "Did you mean mean"),
+        (
+            ([spec, TableSpec("b", 3, 2)], [Feature("x", "a"), Feature("x", "b", "sum")]),
+            "a list for another",
+        ),
     ]:
         with pytest.raises(ConfigError, match=part):
             EmbeddingTables(*arguments)

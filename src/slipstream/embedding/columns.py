@@ -14,7 +14,8 @@ from slipstream.embedding.spec import Feature
 from slipstream.errors import ConfigError, DataError, did_you_mean
 
 Ids = Mapping[str, Any]
-_WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+_SIGNED = (torch.int64, torch.int32, torch.int16, torch.int8)
+_WHOLE = (*_SIGNED, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
 
 
 class Given(NamedTuple):
@@ -120,7 +121,7 @@ class Columns:
 
 def _whole(name: str, given: Any, what: str = "ids") -> Tensor:
     """A vector of whole numbers."""
-    if not isinstance(given, Tensor | np.ndarray | Sequence):
+    if isinstance(given, str) or not isinstance(given, Tensor | np.ndarray | Sequence | ListBatch):
         raise DataError(f"The {what} of column {name!r} are {type(given).__name__}, not a tensor.")
     if isinstance(given, ListBatch | tuple):
         raise DataError(f"Column {name!r} has a single id an input, but lists were given.")
@@ -132,7 +133,8 @@ def _whole(name: str, given: Any, what: str = "ids") -> Tensor:
         raise DataError(f"The {what} of column {name!r} have the shape {shape}, not one dimension.")
     if tensor.device.type == "meta":
         raise DataError(f"The {what} of column {name!r} are on the meta device, without values.")
-    return tensor.contiguous()
+    wide = tensor if tensor.dtype == torch.int32 else tensor.to(torch.int64)
+    return wide.contiguous()
 
 
 def _list(name: str, given: Any) -> ListBatch:

@@ -124,7 +124,8 @@ class EmbeddingTables(nn.Module):  # type: ignore[misc]
     def forward(self, inputs: Batch | Ids) -> dict[str, Tensor]:
         """The vectors of each column, `[inputs, dim]`; of sequences, `[inputs, length, dim]`.
 
-        In training mode, with gradients enabled, `step` applies what backward brings to them.
+        In training mode, with gradients enabled, `step` applies what backward brings to them. The
+        vectors are views of one tensor: `reshape` them rather than `view`.
 
         Args:
             inputs: For each column its ids, an integer tensor `[inputs]`, or for lists the pair

@@ -172,6 +172,11 @@ class Layout:
                     f"Column {feature.column!r} uses the embedding table {feature.table!r}, "
                     f"which is not defined.{did_you_mean(feature.table, names)}"
                 )
+            if feature.kind not in get_args(Kind):
+                raise ConfigError(
+                    f"Column {feature.column!r} is of kind {feature.kind!r}."
+                    f"{did_you_mean(feature.kind, get_args(Kind))}"
+                )
             if feature.kind == "sequence" and feature.length < 1:
                 raise ConfigError(f"The sequence {feature.column!r} needs a length of at least 1.")
 
