@@ -69,6 +69,11 @@ class TableSpec:
                 f"{did_you_mean(self.storage, get_args(Storage))}"
             )
 
+    @property
+    def moved_by(self) -> RowOptimizer:
+        """The optimizer, plain SGD where none was chosen."""
+        return self.optimizer or Sgd()
+
 
 @dataclass(frozen=True)
 class Feature:
@@ -131,7 +136,7 @@ class Group:
     @property
     def optimizer(self) -> RowOptimizer:
         """How its rows move."""
-        return self.tables[0].optimizer or Sgd()
+        return self.tables[0].moved_by
 
     @property
     def storage(self) -> Storage:
@@ -189,7 +194,7 @@ class Layout:
         """The tables by (dimension, storage, optimizer), in the order of their first table."""
         alike: dict[object, list[TableSpec]] = {}
         for table in self.tables:
-            key = (table.dim, table.storage, table.optimizer or Sgd())
+            key = (table.dim, table.storage, table.moved_by)
             alike.setdefault(key, []).append(table)
         return tuple(self._group(tables) for tables in alike.values())
 

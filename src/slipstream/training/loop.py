@@ -21,7 +21,7 @@ from slipstream.plan import Plan, Planner
 from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints, load, newest, weights_digest
 from slipstream.training.evaluation import evaluate
-from slipstream.training.memory import Peak
+from slipstream.training.memory import Peak, keep_memory
 from slipstream.training.metrics import Scores
 from slipstream.training.progress import Report
 from slipstream.training.recent import Recent
@@ -105,6 +105,7 @@ def train(
     steps = build.steps_of(config, build.order_of(config, dataset))
     config = build.resolved(config, steps)
     run = Run.open(folder) if resume else Run.create(folder, config, force=force)
+    keep_memory()
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     with ExitStack() as stack:
