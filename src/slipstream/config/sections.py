@@ -18,7 +18,7 @@ StorageName = Literal["fp32", "bf16", "split-bf16", "fp64"]
 InitName = Literal["uniform", "normal", "zeros"]
 
 ROW_LR = {"sgd": 0.1, "adagrad": 0.1, "rowwise_adagrad": 0.1, "adam": 0.001}
-DENSE_LR = {"sgd": 0.1, "adagrad": 0.02, "adam": 0.001}
+DENSE_LR = {"sgd": 0.1, "adagrad": 0.01, "adam": 0.001}
 """Learning rates where none is given: what did best on built-in data; 0.1 of sgd is DLRM's."""
 _ROW_OPTIONS = {
     "sgd": ("weight_decay",),
@@ -28,7 +28,7 @@ _ROW_OPTIONS = {
 }
 _OPTIONS = ("eps", "weight_decay", "beta1", "beta2")
 _ROW_LR_TEXT = "Learning rate; null is 0.001 for adam, 0.1 for the others"
-_DENSE_LR_TEXT = "Learning rate; null is 0.1 for sgd, 0.02 for adagrad, 0.001 for adam"
+_DENSE_LR_TEXT = "Learning rate; null is 0.1 for sgd, 0.01 for adagrad, 0.001 for adam"
 _AS_WHOLE = "null is as for all tables"
 
 
