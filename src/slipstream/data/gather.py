@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from slipstream.data.copying import copy_rows
 from slipstream.data.dataset import Part
 from slipstream.data.inputs import Array, Ragged
 from slipstream.data.layout import list_fields
@@ -35,6 +37,13 @@ class Piece:
         if isinstance(self.wanted, slice):
             return int(self.wanted.stop - self.wanted.start)
         return len(self.wanted) * self.unit
+
+    @cached_property
+    def rising(self) -> tuple[Array, Array]:
+        """The numbers wanted in rising order, and the place of each in the result."""
+        assert not isinstance(self.wanted, slice), "a slice rises as it is"
+        places = np.argsort(self.wanted)
+        return self.wanted[places], places
 
 
 @dataclass(frozen=True)
@@ -135,6 +144,10 @@ class Gather:
             stop = start + len(piece)
             if isinstance(piece.wanted, slice):
                 laid[start:stop] = source[piece.wanted]
+            elif piece.unit > 1:
+                # Memory is read forward, which is faster, and written here and there.
+                source, target = (_units(array, piece.unit) for array in (source, laid[start:stop]))
+                copy_rows(source, *piece.rising, target)
             else:
                 _take(source, piece.wanted, laid[start:stop], piece.unit)
             start = stop
@@ -196,10 +209,14 @@ def _each(wanted: slice | Array, unit: int) -> slice | Array:
 def _take(source: Array, wanted: Array, out: Array, unit: int) -> None:
     """Copy the wanted units of the source."""
     if unit > 1:
-        units = len(source) // unit
-        source = source[: units * unit].reshape(units, -1)
-        out = out.reshape(len(wanted), -1)
+        source, out = _units(source, unit), _units(out, unit)
     np.take(source, wanted, axis=0, out=out, mode="clip")  # the other modes make a copy first
+
+
+def _units(array: Array, unit: int) -> Array:
+    """The array with so many inputs in a row; a last one that is not whole is left out."""
+    units = len(array) // unit
+    return array[: units * unit].reshape(units, -1)
 
 
 def _take_lists(ragged: Ragged, wanted: slice | Array) -> Ragged:

@@ -8,8 +8,8 @@ import math
 import numpy as np
 import torch
 
+from slipstream.compiled import compiled
 from slipstream.data.inputs import Array
-from slipstream.embedding.kernels.compiled import compiled
 from slipstream.embedding.kernels.threads import even, shared
 from slipstream.embedding.spec import TableSpec
 from slipstream.embedding.store import RowStore, encoded

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.compiled import compiled
 from slipstream.data.inputs import Array
-from slipstream.embedding.kernels.compiled import compiled
 from slipstream.embedding.optimizers import Adam, RowOptimizer
 
 _BLOCK = 64  # rows whose gradients are summed before they move: they fit the nearest cache

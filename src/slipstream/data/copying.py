@@ -1,0 +1,16 @@
+"""Copies rows from one array to another by compiled code, without the interpreter lock."""
+
+from __future__ import annotations
+
+from slipstream.compiled import compiled
+from slipstream.data.inputs import Array
+
+
+@compiled
+def copy_rows(source: Array, wanted: Array, places: Array, out: Array) -> None:
+    """Copy row `wanted[k]` of the source to row `places[k]` of `out`, for each k."""
+    width = source.shape[1]
+    for k in range(len(wanted)):
+        row, place = wanted[k], places[k]
+        for d in range(width):
+            out[place, d] = source[row, d]
