@@ -213,21 +213,6 @@ def test_whole_numbers_in_text_must_be_written_in_one_way(tmp_path):
             prepare_table(tmp_path, [file], schema)
 
 
-def test_no_line_is_lost_to_a_stray_quote(tmp_path):
-    file = tmp_path / "log.csv"
-    lines = ['1,5" pipe', *["1,good"] * 500, '0,6" pipe', *["0,fine"] * 50]
-    file.write_text("\n".join(["click,shop", *lines]) + "\n")
-    schema = {"label": "click", "categorical": ["shop"]}
-    with pytest.raises(DataError, match="line 2"):
-        prepare_table(tmp_path, [file], schema)
-    made = prepare_table(tmp_path, [file], schema, bad_rows="skip")
-    kept = sum(part.rows for part in made.manifest.parts.values())
-    aside = (tmp_path / "out" / "bad_rows.tsv").read_text().splitlines()[1:]
-    assert kept + len(aside) == sum(made.manifest.bad_rows.values()) + kept == len(lines)
-    with pytest.raises(DataError):
-        prepare_table(tmp_path, [file], schema, bad_rows="skip", max_bad=1)
-
-
 @pytest.mark.parametrize("header", ["click,shop,z,z", "click,shop,,"])
 def test_columns_that_nobody_asks_for_may_be_called_anything(tmp_path, header):
     file = tmp_path / "log.csv"
@@ -345,3 +330,10 @@ def test_too_little_memory_is_told_so(tmp_path):
     file = write(tmp_path / "log.tsv", criteo_rows(3))
     with pytest.raises(ConfigError, match="at least 320 MiB"):
         prepare_criteo([file], tmp_path / "out", memory=100 << 20)
+
+
+def test_a_header_that_is_not_the_formats_own_is_shown_also_where_it_is_cut(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text("x" * 79 + "é,click\n1,2\n", encoding="utf-8")
+    with pytest.raises(DataError, match="line 1: the header of avazu logs is"):
+        prepare(log_spec("avazu", {}), [file], tmp_path / "out")

@@ -75,7 +75,7 @@ class Reader:
 
     def _parse(self, piece: Piece) -> Chunk:
         rows = self.source.rows(piece)
-        if not self.source.spec.quotes and rows.count != piece.next_line - piece.line:
+        if rows.count + rows.joined != piece.next_line - piece.line:
             raise lost_rows()
         return self.parser.parse(piece.file, rows)
 

@@ -72,9 +72,10 @@ class Source:
             return self.spec.fields
         names = header_fields(line, path, self.separator(number), self.spec.quotes)
         if self.spec.header is not None and names != self.spec.header:
+            here = line[:80].decode(errors="replace")  # it may be cut within a letter
             raise DataError(
                 f"{path}, line 1: the header of {self.spec.format} logs is "
-                f"{','.join(self.spec.header)!r}, here it is {line[:80].decode()!r}."
+                f"{','.join(self.spec.header)!r}, here it is {here!r}."
             )
         self.starts[number] = second
         return names
@@ -91,13 +92,13 @@ class Source:
 
     def is_parquet(self, number: int) -> bool:
         """Whether a file is of Parquet rather than of text."""
-        return self.inputs[number].suffix in _PARQUET
+        return self.inputs[number].suffix.lower() in _PARQUET
 
     def separator(self, number: int) -> str:
         """What stands between two fields of a file."""
         if self.spec.separator is not None:
             return self.spec.separator
-        suffixes = self.inputs[number].suffixes
+        suffixes = [suffix.lower() for suffix in self.inputs[number].suffixes]
         return "\t" if ".tsv" in suffixes or ".tab" in suffixes else ","
 
     def kinds(self) -> dict[str, ValueKind]:
@@ -142,9 +143,10 @@ class Source:
     def _blocks(self, number: int, start: int, line: int) -> Iterator[Piece]:
         path = self.inputs[number]
         size = path.stat().st_size
-        for block in blocks(
-            path, number, self.block, start=start, line=line, quotes=self.spec.quotes
-        ):
+        rows = None
+        if self.spec.quotes:
+            rows = (self.separator(number).encode(), len(self.names[number]))
+        for block in blocks(path, number, self.block, start=start, line=line, rows=rows):
             lines = block.data.count(b"\n") + (not block.data.endswith(b"\n"))
             yield Piece(
                 number,
