@@ -10,7 +10,15 @@ import numpy as np
 import polars as pl
 import pytest
 import zstandard
-from raw_logs import criteo_rows, prepare_criteo, prepare_table, schema_file, write
+from raw_logs import (
+    WHOLE,
+    criteo_rows,
+    decoded,
+    prepare_criteo,
+    prepare_table,
+    schema_file,
+    write,
+)
 
 from slipstream import DataError, verify
 from slipstream.data.formats import log_spec
@@ -185,6 +193,11 @@ def test_a_table_needs_the_columns_that_its_schema_names(tmp_path):
         ("price", [[1], [2]], {"categorical": ["shop"], "dense": ["price"]}, "no number"),
         ("when", [0.5, 1.5], {"categorical": ["shop"], "time": "when"}, "no time"),
         ("tags", [1, 2], {"categorical": ["shop"], "lists": ["tags"]}, "no list"),
+        ("user", [1.5, 2.5], {"categorical": [{"name": "user", "values": "text"}]}, "Float64"),
+        ("user", [[1], [2]], {"categorical": [{"name": "user", "values": "text"}]}, "List(Int64)"),
+        ("user", [[1], [2]], {"categorical": ["user"]}, "List(Int64)"),
+        ("user", [b"a", b"b"], {"categorical": [{"name": "user", "values": "text"}]}, "Binary"),
+        ("user", [True, False], {"categorical": [{"name": "user", "values": "text"}]}, "Boolean"),
     ],
 )
 def test_a_parquet_type_that_does_not_fit_is_named(tmp_path, column, values, schema, words):
@@ -194,6 +207,42 @@ def test_a_parquet_type_that_does_not_fit_is_named(tmp_path, column, values, sch
         prepare_table(tmp_path, [tmp_path / "log.parquet"], {"label": "click", **schema})
     assert words in str(error.value)
     assert repr(column) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "schema", "words"),
+    [
+        (["u1", "u2"], "user", "is of type String, but in {first} it is of type Int64"),
+        ([0.5, 1.5], "user", "is of type Float64, which does not fit"),
+        ([0.5, 1.5], {"name": "user", "values": "text"}, "is of type Float64"),
+        ([0.5, 1.5], {"name": "user", "values": "int"}, "is of type Float64"),
+        (None, "user", "is text, but in {first} it is of type Int64"),
+    ],
+)
+def test_every_file_is_of_the_types_of_the_first(tmp_path, values, schema, words):
+    first, second = tmp_path / "day1.parquet", tmp_path / "day2.parquet"
+    pl.DataFrame({"click": [0, 1], "user": [1, 2]}).write_parquet(first)
+    if values is None:
+        second = tmp_path / "day2.csv"
+        second.write_text("click,user\n1,a\n")
+    else:
+        pl.DataFrame({"click": [0, 1], "user": values}).write_parquet(second)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(DataError) as error:
+        log = {"label": "click", "categorical": [schema]}
+        prepare_table(tmp_path, [first, second], log, bad_rows="skip")
+    assert f"{second}: column 'user' " + words.format(first=first) in str(error.value)
+    assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "schema.yaml"])
+
+
+def test_files_of_different_types_are_one_log_where_the_schema_says_what_they_are(tmp_path):
+    first, second = tmp_path / "day1.parquet", tmp_path / "day2.parquet"
+    pl.DataFrame({"click": [0, 1], "user": [1, 2]}).write_parquet(first)
+    pl.DataFrame({"click": [0, 1], "user": ["2", "1"]}).write_parquet(second)
+    for kind in ("int", "text"):
+        schema = {"label": "click", "categorical": [{"name": "user", "values": kind}]}
+        made = prepare_table(tmp_path, [first, second], schema, **WHOLE)
+        assert decoded(made)["user"] == ["1", "2", "2", "1"]
 
 
 def test_text_that_is_no_parquet_is_an_error(tmp_path):

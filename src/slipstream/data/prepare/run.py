@@ -63,6 +63,7 @@ def prepare(
     memory = Memory(options.memory)
     source = Source(spec, files, memory.block)
     kinds = source.kinds()
+    Parser(spec, files, kinds).check_types(source)
     if options.dictionary is not None:
         read_manifest(options.dictionary)
     with claimed(out) as work:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from slipstream.data.formats.spec import LogSpec
+from slipstream.data.formats.spec import Categorical, LogSpec
 from slipstream.data.prepare import values
 from slipstream.data.prepare.lines import Rows, cut, header_fields
 from slipstream.data.prepare.streams import Block, blocks, first_line, without_mark
@@ -60,13 +60,15 @@ class Source:
                 raise DataError(f"{path} {what}. Name the files of the log.")
         self.starts = [0] * len(inputs)
         self.names: list[tuple[str, ...]] = []
+        self.types: list[dict[str, pl.DataType]] = []  # of the columns of Parquet files
         for number, path in enumerate(inputs):
+            self.types.append(_parquet_types(path) if self.is_parquet(number) else {})
             self.names.append(self._fields(number, path))
             self._check_names(number)
 
     def _fields(self, number: int, path: Path) -> tuple[str, ...]:
         if self.is_parquet(number):
-            return tuple(self._parquet_types(number))
+            return tuple(self.types[number])
         line, second = first_line(path)
         if self.spec.fields is not None:
             return self.spec.fields
@@ -105,25 +107,52 @@ class Source:
         """The kind of values of each table."""
         kinds: dict[str, ValueKind] = {}
         for column in self.spec.columns:
-            kind: ValueKind = "text"
-            if column.values == "hour":
-                kind = "int"
-            elif column.values is not None:
-                kind = column.values
-            elif self.is_parquet(0):
-                dtype = self._parquet_types(0)[column.field]
-                inner = dtype.inner if isinstance(dtype, pl.List) else dtype
-                try:
-                    assert isinstance(inner, pl.DataType)
-                    kind = values.key_values(inner)
-                except DataError as error:
-                    raise DataError(f"{self.inputs[0]}: column {column.field!r} {error}.") from None
+            kind = self._kind(column)
             if kinds.setdefault(column.table, kind) != kind:
                 raise DataError(
                     f"Table {column.table!r} would mix {kinds[column.table]} and {kind} values: "
                     f"give column {column.name!r} a table of its own or the same kind of values."
                 )
         return kinds
+
+    def _kind(self, column: Categorical) -> ValueKind:
+        """The kind of values of a column: the one that is asked for, or the same in all files."""
+        if column.values == "hour":
+            return "int"
+        if column.values is not None:
+            return column.values
+        kinds = [self._own_kind(number, column) for number in range(len(self.inputs))]
+        for number, kind in enumerate(kinds):
+            if kind != kinds[0]:
+                here, first = (self._type(place, column.field) for place in (number, 0))
+                raise DataError(
+                    f"{self.inputs[number]}: column {column.field!r} is {here}, but in "
+                    f"{self.inputs[0]} it is {first}. Make them the same, or choose with `values` "
+                    "in the schema."
+                )
+        return kinds[0]
+
+    def _own_kind(self, number: int, column: Categorical) -> ValueKind:
+        if not self.is_parquet(number):
+            return "text"
+        dtype = self.types[number][column.field]
+        inner = dtype.inner if isinstance(dtype, pl.List) else dtype
+        try:
+            assert isinstance(inner, pl.DataType)
+            return values.key_values(inner)
+        except DataError as error:
+            raise DataError(f"{self.inputs[number]}: column {column.field!r} {error}.") from None
+
+    def _type(self, number: int, field: str) -> str:
+        return f"of type {self.types[number][field]}" if self.is_parquet(number) else "text"
+
+    def no_rows(self, number: int) -> Rows | None:
+        """Of a Parquet file, a frame without rows, to see whether its types fit."""
+        if not self.is_parquet(number):
+            return None
+        frame = pl.DataFrame(schema={name: self.types[number][name] for name in self.spec.used})
+        frame = frame.with_columns(map(values.as_in_text, frame))
+        return Rows(frame, np.arange(0), [], 0)
 
     def pieces(self, file: int, start: int, line: int) -> Iterator[Piece]:
         """The rows from a place on to the end of the log."""
@@ -174,18 +203,12 @@ class Source:
         except pl.exceptions.PolarsError as error:
             raise DataError(f"{path} is not a Parquet file that can be read: {error}") from None
 
-    def _parquet_types(self, number: int) -> dict[str, pl.DataType]:
-        path = self.inputs[number]
-        try:
-            return dict(pl.read_parquet_schema(path))
-        except Exception as error:
-            raise DataError(f"{path} is not a Parquet file that can be read: {error}") from None
-
     def rows(self, piece: Piece) -> Rows:
         """The rows of a piece, cut into fields."""
         if isinstance(piece.content, pl.DataFrame):
             lines = np.arange(piece.line, piece.next_line)
-            return Rows(piece.content, lines, [], len(lines))
+            frame = piece.content.with_columns(map(values.as_in_text, piece.content))
+            return Rows(frame, lines, [], len(lines))
         return cut(
             without_mark(piece.content),
             piece.line,
@@ -194,3 +217,10 @@ class Source:
             self.separator(piece.file),
             self.spec.quotes,
         )
+
+
+def _parquet_types(path: Path) -> dict[str, pl.DataType]:
+    try:
+        return dict(pl.read_parquet_schema(path))
+    except Exception as error:
+        raise DataError(f"{path} is not a Parquet file that can be read: {error}") from None
