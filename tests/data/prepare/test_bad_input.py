@@ -366,7 +366,10 @@ def test_a_schema_that_makes_no_sense_is_told_so(tmp_path, schema, words):
         ({"split": "user"}, "split is 'user'"),
         ({"bad_rows": "drop"}, "bad_rows is 'drop'"),
         ({"extend": True}, "extend needs a dictionary"),
-        ({"seed": 10**20}, "seed is"),
+        ({"seed": 10**20, "split": "random"}, "seed is"),
+        ({"seed": 3}, "a split by time draws nothing"),
+        ({"seed": 0}, "a split by time draws nothing"),
+        ({"max_bad": 1000}, "add --bad-rows skip"),
     ],
 )
 def test_options_that_make_no_sense_are_told_so(options, words):
