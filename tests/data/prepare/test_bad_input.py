@@ -176,7 +176,7 @@ def test_a_damaged_gzip_file_is_named(tmp_path):
 def test_a_table_needs_the_columns_that_its_schema_names(tmp_path):
     file = tmp_path / "log.csv"
     file.write_text("click,user\n1,a\n")
-    with pytest.raises(DataError, match=r"no column 'usr'.* Did you mean 'user'\?"):
+    with pytest.raises(DataError, match=r"no column 'usr'.* Did you mean user\?"):
         prepare_table(tmp_path, [file], {"label": "click", "categorical": ["usr"]})
     file.write_text("click,user\n")
     with pytest.raises(DataError, match="has a header and no rows"):
@@ -323,7 +323,7 @@ def test_a_disk_without_room_is_told_before_anything_is_written(tmp_path, monkey
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
-        ({"lable": "click", "categorical": ["a"]}, "Did you mean 'label'?"),
+        ({"lable": "click", "categorical": ["a"]}, "Did you mean label?"),
         ({"label": "click"}, "names no column"),
         ({"categorical": ["a"], "sort": "time"}, "no column is named as `time`"),
         ({"categorical": ["a"], "sort": "user"}, "sort is 'user'"),
@@ -333,6 +333,10 @@ def test_a_disk_without_room_is_told_before_anything_is_written(tmp_path, monkey
         ),
         ({"categorical": ["a"], "negatives": {"per_positive": 0, "from": "a"}}, "per_positive 0"),
         ({"categorical": ["a"], "negatives": {"per_positive": 1, "from": "b"}}, "from 'b'"),
+        (
+            {"categorical": ["item"], "negatives": {"per_positive": 1, "from": "itm"}},
+            "which is no categorical column. Did you mean item? Choose from item.",
+        ),
         ({"categorical": ["a"], "history": {"user": "a", "length": 3}}, "needs `of`"),
         ({"categorical": ["a", "a"]}, "'a' is given twice"),
         ({"categorical": [{"name": "a", "values": "hax"}]}, "values 'hax'"),

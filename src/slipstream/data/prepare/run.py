@@ -177,7 +177,7 @@ class _Run:
         add_bad_rows(writer, self.state.work)
         dictionaries = {name: table.dictionary for name, table in tables.items()}
         buckets = {name: table.buckets for name, table in tables.items()}
-        writer.complete(
+        writer.finish(
             {name: table.counts for name, table in tables.items()},
             {name: one for name, one in dictionaries.items() if one is not None},
             bad_rows=dict(sorted(read["bad"].items())),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from slipstream.data.prepare import values
 from slipstream.data.prepare.lines import Rows, cut, header_fields
 from slipstream.data.prepare.streams import Block, blocks, first_line, without_mark
 from slipstream.data.schema import ValueKind
-from slipstream.errors import DataError
+from slipstream.errors import DataError, did_you_mean
 
 _PARQUET = (".parquet", ".pq")
 
@@ -86,8 +85,7 @@ class Source:
         names, path = self.names[number], self.inputs[number]
         for name in self.spec.used:
             if name not in names:
-                near = get_close_matches(name, names, n=1)
-                hint = f" Did you mean {near[0]!r}?" if near else f" It has {', '.join(names)}."
+                hint = did_you_mean(name, names)
                 raise DataError(f"{path} has no column {name!r}, which the schema names.{hint}")
             if names.count(name) > 1:
                 raise DataError(f"{path} has more than one column {name!r}.")
