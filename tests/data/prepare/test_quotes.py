@@ -11,7 +11,7 @@ import pytest
 from raw_logs import WHOLE, decoded, prepare_table
 
 from slipstream import DataError
-from slipstream.data.prepare import records, streams
+from slipstream.data.prepare import lines, records, streams
 from slipstream.data.prepare.room import Memory
 
 SCHEMA = {"label": "click", "categorical": ["shop"]}
@@ -69,6 +69,20 @@ def test_line_ends_inside_quotes_stay_as_they_are(tmp_path):
         text = io.StringIO()
         csv.writer(text, lineterminator=ending).writerows(["1", value] for value in values)
         assert read(tmp_path, text.getvalue()) == (values, [])
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("block", [200, 1 << 20])
+def test_rows_whose_quotes_stand_right_are_read_all_at_once(tmp_path, monkeypatch, ending, block):
+    values = ["a,b", "", 'a "word"', "two\nlines", '"', "plain", "\r", "é"] * 20
+    text = io.StringIO()
+    csv.writer(text, lineterminator=ending, quoting=csv.QUOTE_ALL).writerows(
+        ["1", value] for value in values
+    )
+    monkeypatch.setattr(lines, "_one_by_one", None)
+    shops, aside = read(tmp_path, text.getvalue(), block)
+    assert shops == [value or "(missing)" for value in values]
+    assert aside == []
 
 
 @pytest.mark.parametrize("block", [16, 1 << 20])

@@ -14,7 +14,9 @@ import numpy as np
 import polars as pl
 
 from slipstream.data.inputs import Array
+from slipstream.data.prepare.quoted import layout
 from slipstream.data.prepare.records import Record, has_quoted, records
+from slipstream.data.prepare.values import as_in_text
 from slipstream.errors import DataError
 
 _NEWLINE = 10
@@ -78,6 +80,9 @@ def cut(
     if not data.endswith(b"\n"):
         data += b"\n"
     if quotes and has_quoted(data, separator.encode()):
+        rows = _quoted(data, line, names, separator)
+        if rows is not None:
+            return rows
         found = records(data, separator.encode(), len(names))
         return _one_by_one(found, line, file, names)
     if b"\r" in data:
@@ -96,11 +101,8 @@ def _uniform(data: bytes, fields: int, separator: str) -> int | None:
     array = np.frombuffer(data, dtype=np.uint8)
     if b"\r" in data or data.startswith(_BOM):  # Polars would take them out of the values
         return None
-    if not data.isascii():
-        try:
-            data.decode()
-        except UnicodeDecodeError:
-            return None
+    if not _is_text(data):
+        return None
     low = np.uint8(max(ord(separator), _NEWLINE))
     # One comparison finds tabs and line ends, and few others, of which a text log has none.
     marks = np.flatnonzero(array <= low) if low < 32 else _marks(array, ord(separator))
@@ -116,18 +118,48 @@ def _uniform(data: bytes, fields: int, separator: str) -> int | None:
     return len(found)
 
 
+def _is_text(data: bytes) -> bool:
+    """Whether it is UTF-8 throughout."""
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return False
+    return True
+
+
+def _quoted(data: bytes, line: int, names: tuple[str, ...], separator: str) -> Rows | None:
+    """The rows of a block with quoted fields, if all of them are as they should be."""
+    found = layout(data, separator.encode(), len(names))
+    if found is None or int(found.ends[-1]) + 1 != len(data):
+        return None
+    if data.startswith(_BOM) or not _is_text(data):
+        return None
+    if len(found.returns):
+        data = np.delete(np.frombuffer(data, dtype=np.uint8), found.returns).tobytes()
+    frame = _frame(data, names, separator, '"')
+    if frame is None or frame.height != len(found.ends):
+        return None
+    frame = frame.with_columns(map(as_in_text, frame))
+    count = len(found.ends)
+    joined = data.count(b"\n") - count
+    return Rows(frame, line + found.lines, [], count, joined)
+
+
 def _marks(array: Array, separator: int) -> Array:
     return np.flatnonzero((array == separator) | (array == _NEWLINE))
 
 
-def _frame(data: bytes, names: tuple[str, ...], separator: str) -> pl.DataFrame | None:
+def _frame(
+    data: bytes, names: tuple[str, ...], separator: str, quote: str | None = None
+) -> pl.DataFrame | None:
     try:
         return pl.read_csv(
             data,
             separator=separator,
             has_header=False,
             schema=dict.fromkeys(_distinct(names), pl.String),
-            quote_char=None,
+            quote_char=quote,
         )
     except pl.exceptions.PolarsError:
         return None

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from slipstream.data.prepare.records import LONGEST, whole_records
+import numpy as np
+
+from slipstream.data.prepare.quoted import layout
+from slipstream.data.prepare.records import LONGEST, has_quoted, whole_records
 from slipstream.errors import DataError
 
 _READ = 1 << 20
@@ -94,9 +97,13 @@ def blocks(
 
 def _cut(data: bytes, first: bool, size: int, rows: tuple[bytes, int] | None) -> int:
     """Behind the last line end that ends a row; 0 where there is none."""
-    if rows is None or b'"' not in data:
-        return data.rfind(b"\n") + 1
     begin = len(_BOM) if first and data.startswith(_BOM) else 0
+    if rows is None or not has_quoted(data, rows[0], begin):
+        return data.rfind(b"\n") + 1
+    found = layout(data[begin:], *rows)
+    if found is not None:
+        within = int(np.searchsorted(found.ends, size - begin))
+        return begin + int(found.ends[max(0, within - 1)]) + 1
     end = whole_records(data, *rows, begin, size)
     return end if end > begin else 0
 
