@@ -3,9 +3,9 @@
 python benchmarks/prepare.py [--rows N] [--large N] [--repeats R] [--folder DIR]
 
 The file comes from `slipstream synth --raw criteo`. Both read it from the page cache, each in a
-process of its own, one after the other; medians count. Start-up is left out of both. Then the same
-for a file several times as large, to show that the time for a row stays the same. Memory is
-anonymous memory, read from /proc every 10 ms. The exit status is 1 where a goal is missed.
+process of its own, one after the other; medians count. Start-up is left out of both. By turns with
+it the same for a file several times as large, to show that the time for a row stays the same. Memory
+is anonymous memory, read from /proc every 10 ms. The exit status is 1 where a goal is missed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from slipstream import Recipe
 from slipstream.data.synthetic.raw import write_raw
 
 MEMORY = 2 << 30
+MIB = 1 << 20
 WATCHED = """
 import json, sys, threading, time
 from slipstream.data.prepare.room import anonymous_memory
@@ -98,25 +99,31 @@ class Figures:
         return self.prepare / self.rows * 1e6
 
 
-def compare(rows: int, repeats: int, folder: Path) -> Figures:
-    """Measure both by turns and print them."""
-    file = folder / f"{rows}.tsv"
-    if not file.exists():
-        write_raw(Recipe("criteo-kaggle", rows=rows), "criteo", file)
-    runs: dict[str, list[dict[str, float]]] = {"Polars' streaming parse": [], "prepare": []}
-    measure(PARSE, file)  # warms the page cache
+def compare(sizes: list[int], repeats: int, folder: Path) -> list[Figures]:
+    """Measure both at every size by turns, so that a busy moment falls on all; print them."""
+    files = {rows: folder / f"{rows}.tsv" for rows in sizes}
+    parses: dict[int, list[dict[str, float]]] = {rows: [] for rows in sizes}
+    prepares: dict[int, list[dict[str, float]]] = {rows: [] for rows in sizes}
+    for rows, file in files.items():
+        if not file.exists():
+            write_raw(Recipe("criteo-kaggle", rows=rows), "criteo", file)
     for _ in range(repeats):
-        runs["Polars' streaming parse"].append(measure(PARSE, file))
-        runs["prepare"].append(prepare(file, folder))
-    print(f"\n{rows:,} rows, {file.stat().st_size / 1e9:.2f} GB, limit {MEMORY >> 20} MiB\n")
-    print("| | seconds | k rows/s | times the parse | peak MiB |\n|---|---|---|---|---|")
-    middle = {n: statistics.median(run["seconds"] for run in found) for n, found in runs.items()}
-    peaks = {n: max(run["peak"] for run in found) for n, found in runs.items()}
-    plain = middle["Polars' streaming parse"]
-    for name, seconds in middle.items():
-        rate, peak = rows / seconds / 1e3, peaks[name] / (1 << 20)
-        print(f"| {name} | {seconds:.1f} | {rate:.0f} | {seconds / plain:.2f} | {peak:.0f} |")
-    return Figures(rows, plain, middle["prepare"], peaks["prepare"])
+        for rows, file in files.items():
+            measure(PARSE, file)  # warms the page cache
+            parses[rows].append(measure(PARSE, file))
+            prepares[rows].append(prepare(file, folder))
+    figures = []
+    for rows, file in files.items():
+        print(f"\n{rows:,} rows, {file.stat().st_size / 1e9:.2f} GB, limit {MEMORY >> 20} MiB\n")
+        print("| | seconds | k rows/s | times the parse | peak MiB |\n|---|---|---|---|---|")
+        plain = statistics.median(run["seconds"] for run in parses[rows])
+        for name, runs in (("Polars' streaming parse", parses), ("prepare", prepares)):
+            seconds = statistics.median(run["seconds"] for run in runs[rows])
+            peak = max(run["peak"] for run in runs[rows])
+            times, rate = seconds / plain, rows / seconds / 1e3
+            print(f"| {name} | {seconds:.1f} | {rate:.0f} | {times:.2f} | {peak / MIB:.0f} |")
+        figures.append(Figures(rows, plain, seconds, peak))
+    return figures
 
 
 def verdict(what: str, found: float, most: float) -> bool:
@@ -136,13 +143,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)
         sizes = [arguments.rows, *([arguments.large] if arguments.large else [])]
-        figures = [compare(rows, arguments.repeats, folder) for rows in sizes]
+        figures = compare(sizes, arguments.repeats, folder)
     print()
     small = figures[0]
     reached = [verdict("prepare, times Polars' streaming parse", small.prepare / small.parse, 6)]
     for one in figures:
-        peak = one.peak / (1 << 20)
-        reached.append(verdict(f"peak MiB at {one.rows:,} rows", peak, MEMORY / (1 << 20)))
+        reached.append(verdict(f"peak MiB at {one.rows:,} rows", one.peak / MIB, MEMORY / MIB))
     for one in figures[1:]:
         ratio = one.per_million / small.per_million
         reached.append(verdict(f"time for a row at {one.rows:,} rows, times", ratio, 1.15))

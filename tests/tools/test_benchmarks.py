@@ -36,7 +36,7 @@ def test_a_goal_that_is_missed_is_told_and_is_the_exit_status(
         100: benchmark.Figures(100, 1.0, small, 1000 << 20),
         400: benchmark.Figures(400, 4.0, large, peak << 20),
     }
-    monkeypatch.setattr(benchmark, "compare", lambda rows, *_: figures[rows])
+    monkeypatch.setattr(benchmark, "compare", lambda sizes, *_: [figures[rows] for rows in sizes])
     monkeypatch.setattr(sys, "argv", ["prepare.py", "--rows", "100", "--large", "400"])
     assert benchmark.main() == (missed is not None)
     lines = capsys.readouterr().out.strip().splitlines()
