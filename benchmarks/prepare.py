@@ -4,8 +4,8 @@ python benchmarks/prepare.py [--rows N] [--large N] [--repeats R] [--folder DIR]
 
 The file comes from `slipstream synth --raw criteo`. Both read it from the page cache, each in a
 process of its own, one after the other; medians count. Start-up is left out of both. By turns with
-it the same for a file several times as large, to show that the time for a row stays the same. Memory
-is anonymous memory, read from /proc every 10 ms. The exit status is 1 where a goal is missed.
+it the same for a file several times as large, to show that the time for a row stays the same.
+Memory is anonymous memory, read from /proc every 10 ms. The exit status is 1 if a goal is missed.
 """
 
 from __future__ import annotations

@@ -91,8 +91,7 @@ def cut(
     if count is not None:
         frame = _frame(data, names, separator)
         if frame is not None and frame.height == count:
-            plain = not any(mark in data for mark in _CAPITALS)
-            return Rows(frame, np.arange(line, line + count), [], count, plain=plain)
+            return Rows(frame, np.arange(line, line + count), [], count, plain=_is_plain(data))
     return _one_by_one(_lines(data, separator.encode()), line, file, names)
 
 
@@ -128,6 +127,10 @@ def _is_text(data: bytes) -> bool:
     return True
 
 
+def _is_plain(data: bytes) -> bool:
+    return not any(mark in data for mark in _CAPITALS)
+
+
 def _quoted(data: bytes, line: int, names: tuple[str, ...], separator: str) -> Rows | None:
     """The rows of a block with quoted fields, if all of them are as they should be."""
     found = layout(data, separator.encode(), len(names))
@@ -143,7 +146,7 @@ def _quoted(data: bytes, line: int, names: tuple[str, ...], separator: str) -> R
     frame = frame.with_columns(map(as_in_text, frame))
     count = len(found.ends)
     joined = data.count(b"\n") - count
-    return Rows(frame, line + found.lines, [], count, joined)
+    return Rows(frame, line + found.lines, [], count, joined, _is_plain(data))
 
 
 def _marks(array: Array, separator: int) -> Array:
