@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -83,7 +84,11 @@ def test_killed_at_random_moments_the_bytes_are_the_same(tmp_path, format):
     out, chance, kills = tmp_path / "out", random.Random(5), 0
     for _ in range(40):
         if out.exists() and not (tmp_path / "out.partial").exists():
-            break  # killed when everything was done
+            if kills >= 2:
+                break
+            # The first run was on a busier machine than this one: again, with less time.
+            shutil.rmtree(out)
+            lasts, kills = lasts / 2, 0
         process = start(format, schema, file, out)
         process.stdout.readline()
         time.sleep(lasts * chance.uniform(0.05, 0.6))
