@@ -12,6 +12,8 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
         ' Did you mean small? Choose from small, large.'
     """
     choices = list(choices)
+    if not choices:
+        return ""
     near = get_close_matches(name, choices, n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
     return hint if near and len(choices) > 12 else f"{hint} Choose from {', '.join(choices)}."

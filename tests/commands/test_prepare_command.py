@@ -71,6 +71,10 @@ def test_bad_rows_are_named_or_set_aside(log, tmp_path):
         (("criteo", "{log}", "--sort"), "no time to sort by"),
         (("criteo", "{log}", "--dictionary", "nowhere"), "nowhere is not a packed data set"),
         (("taobao", "{log}"), "line 1: 1 fields instead of 5"),
+        (("criteo", "{log}", "--seed", "0"), "a split by time draws nothing"),
+        (("taobao", "{log}", "--seed", "3", "--negatives", "0"), "a split by time draws nothing"),
+        (("taobao", "{log}", "--seed", "3"), "line 1: 1 fields instead of 5"),
+        (("criteo", "{log}", "--max-bad", "5"), "add --bad-rows skip"),
     ],
 )
 def test_mistakes_end_with_a_sentence_and_no_traceback(log, tmp_path, monkeypatch, words, sentence):

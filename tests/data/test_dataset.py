@@ -112,6 +112,22 @@ def test_a_finished_writer_leaves_the_next_one_alone(tmp_path):
     assert next_one.exists()
 
 
+def test_a_writer_with_a_folder_of_its_callers_leaves_the_name_to_the_caller(tmp_path):
+    dataset = _one(tmp_path)
+    names = [table.name for table in dataset.schema.tables]
+    work = tmp_path / "aside"
+    with DatasetWriter(
+        tmp_path / "other", dataset.schema, source={"kind": "test"}, work=work
+    ) as writer:
+        made = writer.finish(
+            {name: dataset.counts(name) for name in names},
+            {name: dataset.dictionary(name) for name in names},
+        )
+    assert made == work
+    assert not (tmp_path / "other").exists()
+    assert Dataset.open(work).schema == dataset.schema
+
+
 def test_what_a_dead_writer_left_is_removed(tmp_path):
     left = tmp_path / "other.partial"
     left.mkdir()

@@ -27,7 +27,7 @@ def prepare(
     split: str = typer.Option("time", help="time, or random with --seed."),
     validation: str = typer.Option("0.05", help="A share, or day: the last before evaluation."),
     evaluation: str = typer.Option("0.10", help="A share, or day: the last one."),
-    seed: int = typer.Option(0, help="Of random splits and of drawn negatives."),
+    seed: int | None = typer.Option(None, help="Of random splits; of taobao's negatives.  [0]"),
     min_count: int = typer.Option(2, help="Values seen less often in training share one id."),
     max_rows: int | None = typer.Option(None, help="Of a table; the tail shares hashed buckets."),
     hash: int | None = typer.Option(None, help="Hash to so many buckets, without a dictionary."),
@@ -35,7 +35,7 @@ def prepare(
     extend: bool = typer.Option(False, "--extend", help="New values get ids behind those."),
     memory: str = typer.Option("2G", help="The most anonymous memory, such as 512M."),
     bad_rows: str = typer.Option("error", help="error, or skip: set bad rows aside."),
-    max_bad: int = typer.Option(1000, help="With skip: stop at more bad rows than that."),
+    max_bad: int | None = typer.Option(None, help="With skip: the most bad rows.  [1000]"),
     force: bool = typer.Option(False, "--force", help="Replace a data set that is there."),
 ) -> None:
     """Make a packed data set of raw click logs, in bounded memory; if killed, run it again.
@@ -47,8 +47,9 @@ def prepare(
     from slipstream.data.prepare import Options
     from slipstream.data.prepare import prepare as run
 
-    drawn = seed if format == "taobao" and seed else None
-    chosen = {"schema": schema, "history": history, "negatives": negatives, "seed": drawn}
+    draws = format == "taobao" and negatives != 0
+    chosen = {"schema": schema, "history": history, "negatives": negatives}
+    chosen["seed"] = seed if draws else None
     spec = log_spec(format, chosen)
     if sort:
         if spec.time is None:
@@ -61,7 +62,7 @@ def prepare(
         split=split,  # type: ignore[arg-type]
         validation=_share("validation", validation),  # type: ignore[arg-type]
         evaluation=_share("evaluation", evaluation),  # type: ignore[arg-type]
-        seed=seed,
+        seed=None if draws and split != "random" else seed,
         memory=_bytes(memory),
         bad_rows=bad_rows,  # type: ignore[arg-type]
         max_bad=max_bad,

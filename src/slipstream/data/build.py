@@ -15,6 +15,7 @@ from slipstream.data.inputs import Array, Inputs, Ragged
 from slipstream.data.layout import PARTS
 from slipstream.data.manifest import ListStats, Manifest, PartInfo, versions
 from slipstream.data.ranking import rank
+from slipstream.data.raw_values import is_missing
 from slipstream.data.schema import Column, Kind, Schema, Table
 from slipstream.errors import DataError
 
@@ -55,7 +56,8 @@ def from_arrays(
 ) -> Dataset:
     """Build a data set from arrays of raw values, one row an input, in the order of time.
 
-    Raw values are whole numbers or strings; None (in an array of objects) is a missing value.
+    Raw values are whole numbers or strings; None (in an array of objects) and empty text are
+    missing values.
     They are ranked as everywhere else: by how often they occur in the training part.
 
     Args:
@@ -195,7 +197,9 @@ def _raw_column(name: str, given: Array | Lists, n: int) -> _RawColumn:
         )
     missing = np.zeros(len(values), dtype=np.bool_)
     if values.dtype.kind == "O":
-        missing = np.array([value is None for value in values], dtype=np.bool_)
+        missing = np.array([is_missing(value) for value in values], dtype=np.bool_)
+    elif values.dtype.kind in "SU":
+        missing = np.char.str_len(values) == 0
     return _RawColumn(_typed(name, values, missing), missing, offsets, kind)
 
 
@@ -211,7 +215,7 @@ def _typed(name: str, values: Array, missing: Array) -> Array:
     whole = values.dtype.kind in "biu"
     if values.dtype.kind == "O":
         present = values[~missing]
-        whole = all(isinstance(value, (int, np.integer)) for value in present)
+        whole = all(value is None or isinstance(value, (int, np.integer)) for value in values)
         if not whole:
             for value in present:
                 if not isinstance(value, str):

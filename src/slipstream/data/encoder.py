@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from slipstream.data.dictionary import Dictionary
-from slipstream.data.hashing import keys_of_text, mix, text_keys
+from slipstream.data.hashing import mix, text_keys
 from slipstream.data.inputs import Array
 from slipstream.data.lookup import KeyTable, Make
+from slipstream.data.raw_values import raw_keys
 from slipstream.data.schema import Table
 from slipstream.errors import DataError
 
@@ -83,21 +84,17 @@ class Encoder:
     def encode(self, values: Sequence[str | int | None]) -> Array:
         """The ids of raw values: strings, or whole numbers where the table has those.
 
+        What is not a value of the table's kind is an error, by the rule that `prepare` goes by.
+
         Args:
-            values: Raw values as they stand in the log; None where there is none.
+            values: Raw values as they stand in the log; None or empty text where there is none.
         """
-        missing = np.array([value is None for value in values], dtype=np.bool_)
-        kind = self._kind
+        assert self._kind is not None, "a table without dictionary has the kind of its buckets"
         try:
-            if kind == "text":
-                keys = keys_of_text(["" if value is None else str(value) for value in values])
-            elif kind == "hex":
-                keys = np.array([int(str(v or 0), 16) for v in values], dtype=np.uint32)
-            else:
-                keys = np.array([0 if v is None else int(v) for v in values], dtype=np.int64)
-        except (ValueError, OverflowError) as error:
+            keys, missing = raw_keys(values, self._kind)
+        except DataError as error:
             raise DataError(
-                f"Table {self.table.name!r} has {kind} values, and not all of these are: {error}."
+                f"Table {self.table.name!r} has {self._kind} values, but {error}."
             ) from None
         return self.ids(keys, missing)
 

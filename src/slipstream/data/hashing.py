@@ -10,6 +10,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _WORD = 8
+_LONG = 1024  # bytes; longer strings are cut into pieces of as many
 
 
 def mix(keys: Array) -> Array:
@@ -36,10 +37,32 @@ def text_keys(data: bytes, lengths: Array) -> Array:
         (True, False)
     """
     lengths = np.asarray(lengths, dtype=np.int64)
-    starts = np.cumsum(lengths) - lengths
-    keys = mix(lengths.astype(np.uint64))
     padded = data + b"\0" * _WORD
     words: Array = np.ndarray((len(data) + 1,), dtype="<u8", buffer=padded, strides=(1,))
+    return _keys(words, np.cumsum(lengths) - lengths, lengths)
+
+
+def _keys(words: Array, starts: Array, lengths: Array) -> Array:
+    """The keys of strings; the words begin at every byte."""
+    long = np.flatnonzero(lengths > _LONG)
+    if not len(long):
+        return _short_keys(words, starts, lengths)
+    # Word after word is quick for many strings at once, not for one of many words: a long one is
+    # the string of its pieces' keys.
+    pieces = -(-lengths[long] // _LONG)
+    owners = np.repeat(np.arange(len(long)), pieces)
+    places = (np.arange(len(owners)) - np.repeat(np.cumsum(pieces) - pieces, pieces)) * _LONG
+    sizes = np.minimum(lengths[long][owners] - places, _LONG)
+    piece_keys = _short_keys(words, starts[long][owners] + places, sizes)
+    keys = np.empty(len(lengths), dtype=np.uint64)
+    keys[long] = mix(text_keys(piece_keys.astype("<u8").tobytes(), pieces * _WORD) ^ _SECOND)
+    short = np.flatnonzero(lengths <= _LONG)
+    keys[short] = _short_keys(words, starts[short], lengths[short])
+    return keys
+
+
+def _short_keys(words: Array, starts: Array, lengths: Array) -> Array:
+    keys = mix(lengths.astype(np.uint64))
     active = np.flatnonzero(lengths > 0)
     done = 0
     while len(active):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from slipstream.data.schema import Schema
+from slipstream.data.schema import Column, Schema
 from slipstream.errors import DataError
 
 Array = npt.NDArray[Any]
@@ -110,15 +111,22 @@ class Inputs:
                     f"values, {len(ragged.values)}."
                 )
 
-    def check_ids(self, schema: Schema) -> None:
-        """Raise an error where an id does not lie in its table."""
+    def ids_by_column(self, schema: Schema) -> Iterator[tuple[Column, Array, int | None]]:
+        """Each column with its ids, and the place of the first that does not lie in its table."""
         columns = [(c, self.ids[:, place]) for place, c in enumerate(schema.singles)]
         columns += [(c, self.lists[c.name].values) for c in schema.lists]
         for column, ids in columns:
             rows = schema.table(column.table).rows
+            outside = None
             if len(ids) and (int(ids.min()) < 0 or int(ids.max()) >= rows):
-                at = int(np.flatnonzero((ids < 0) | (ids >= rows))[0])
+                outside = int(np.flatnonzero((ids < 0) | (ids >= rows))[0])
+            yield column, ids, outside
+
+    def check_ids(self, schema: Schema) -> None:
+        """Raise an error where an id does not lie in its table."""
+        for column, ids, outside in self.ids_by_column(schema):
+            if outside is not None:
                 raise DataError(
-                    f"Column {column.name!r} has id {ids[at]} at place {at}, but its table has "
-                    f"{rows} rows."
+                    f"Column {column.name!r} has id {ids[outside]} at place {outside}, but its "
+                    f"table has {schema.table(column.table).rows} rows."
                 )

@@ -149,18 +149,15 @@ def _check_run(
     if run.weights is not None and not np.all(np.isfinite(run.weights) & (run.weights >= 0)):
         weights = _path(dataset, shard_file(part, shard, "weights"))
         yield f"{weights} has weights that are negative or not finite."
-    columns = [(column, run.ids[:, place]) for place, column in enumerate(schema.singles)]
-    columns += [(column, run.lists[column.name].values) for column in schema.lists]
-    for column, ids in columns:
+    for column, ids, outside in run.ids_by_column(schema):
         rows = schema.table(column.table).rows
-        if len(ids) and (int(ids.min()) < 0 or int(ids.max()) >= rows):
-            at = int(np.flatnonzero((ids < 0) | (ids >= rows))[0])
+        if outside is not None:
             file = shard_file(part, shard, "ids")
             if column.kind != "single":
                 file = list_file(schema, part, shard, column.name, "values")
             yield (
-                f"{_path(dataset, file)} has id {ids[at]} in column {column.name!r}, whose table "
-                f"has {rows} rows."
+                f"{_path(dataset, file)} has id {ids[outside]} in column {column.name!r}, whose "
+                f"table has {rows} rows."
             )
         elif counts is not None:
             counts[column.table] += np.bincount(ids, minlength=rows)

@@ -43,8 +43,8 @@ class DatasetWriter:
         source: Goes into the manifest: `{"kind": ..., ...}`.
         rows_per_shard: Inputs in every shard but a part's last.
         force: Replace a data set that is already at `out`.
-        work: The folder to write aside in, which is the caller's to share out; by default one
-            beside `out` that is claimed for this process.
+        work: The folder to write aside in, which is the caller's to share out and to give its
+            name; by default one beside `out` that is claimed for this process.
         resume: What `position` gave in an earlier process that wrote to the same `work`.
 
     Example:
@@ -79,6 +79,7 @@ class DatasetWriter:
         check_free(self.out, force)
         self._finished = False
         self._claim = contextlib.ExitStack()
+        self._claims = work is None
         if work is None:
             work = self._claim.enter_context(claimed(self.out))
             shutil.rmtree(work, ignore_errors=True)  # what a writer that died left
@@ -114,26 +115,9 @@ class DatasetWriter:
         oracle: dict[str, dict[str, float]] | None = None,
         buckets: dict[str, Array] | None = None,
     ) -> Path:
-        """Write the tables and the manifest, and give the folder its name.
+        """Write the tables and the manifest, and give the folder its name; gives where it lies.
 
-        The arguments are those of `complete`.
-        """
-        self.complete(counts, dictionaries, bad_rows=bad_rows, oracle=oracle, buckets=buckets)
-        give_name(self.work, self.out, self.force)
-        self._finished = True  # from here on the folder aside may be another writer's
-        self._claim.close()
-        return self.out
-
-    def complete(
-        self,
-        counts: dict[str, Array],
-        dictionaries: dict[str, Dictionary] | None = None,
-        *,
-        bad_rows: dict[str, int] | None = None,
-        oracle: dict[str, dict[str, float]] | None = None,
-        buckets: dict[str, Array] | None = None,
-    ) -> None:
-        """Write the tables and the manifest.
+        A folder aside that is the caller's own keeps its name: the caller gives it another.
 
         Args:
             counts: For each table, how often each id occurs in the training part.
@@ -176,6 +160,11 @@ class DatasetWriter:
         with (self.work / MANIFEST).open("w", encoding="utf-8") as file:
             file.write(manifest.to_text())
             _to_disk(file)
+        if self._claims:
+            give_name(self.work, self.out, self.force)
+        self._finished = True  # from here on the folder aside may be another writer's
+        self._claim.close()
+        return self.out if self._claims else self.work
 
     def abandon(self) -> None:
         """Remove what was written so far, unless it is finished."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 import zstandard
 from raw_logs import WHOLE, criteo_rows, decoded, digests, prepare_criteo, prepare_table, write
@@ -216,3 +217,27 @@ def test_the_same_log_twice_gives_the_same_bytes(tmp_path):
     prepare_criteo([file], tmp_path / "one")
     prepare_criteo([file], tmp_path / "two")
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
+
+
+@pytest.mark.parametrize("padding", [1, 1 << 14, 1 << 16, 100_001])
+def test_zeros_behind_a_compressed_file_are_padding(tmp_path, padding):
+    rows = criteo_rows(50)
+    text = "".join("\t".join(row) + "\n" for row in rows).encode()
+    half = text.index(b"\n", len(text) // 2) + 1
+    packed = gzip.compress(text[:half]) + b"\0" * padding + gzip.compress(text[half:])
+    (tmp_path / "log.tsv.gz").write_bytes(packed + b"\0" * padding)
+    made = prepare_criteo([tmp_path / "log.tsv.gz"], tmp_path / "out")
+    assert made.manifest.source["rows_read"] == 50
+
+
+@pytest.mark.parametrize("name", ["LOG.TSV.GZ", "log.Tsv.ZST", "LOG.PARQUET", "LOG.TSV", "LOG.PQ"])
+def test_endings_may_be_written_in_capitals(tmp_path, name):
+    text = "click\tshop\n" + "1\tmill,1\n0\tmill,1\n" * 5
+    if name.lower().endswith((".parquet", ".pq")):
+        frame = pl.read_csv(text.encode(), separator="\t")
+        frame.write_parquet(tmp_path / name)
+    else:
+        pack = {".gz": gzip.compress, ".zst": zstandard.compress}
+        (tmp_path / name).write_bytes(pack.get(Path(name).suffix.lower(), bytes)(text.encode()))
+    made = prepare_table(tmp_path, [tmp_path / name], {"label": "click", "categorical": ["shop"]})
+    assert made.dictionary("shop").raw(0) == "mill,1"

@@ -10,7 +10,15 @@ import numpy as np
 import polars as pl
 import pytest
 import zstandard
-from raw_logs import criteo_rows, prepare_criteo, prepare_table, schema_file, write
+from raw_logs import (
+    WHOLE,
+    criteo_rows,
+    decoded,
+    prepare_criteo,
+    prepare_table,
+    schema_file,
+    write,
+)
 
 from slipstream import DataError, verify
 from slipstream.data.formats import log_spec
@@ -168,7 +176,7 @@ def test_a_damaged_gzip_file_is_named(tmp_path):
 def test_a_table_needs_the_columns_that_its_schema_names(tmp_path):
     file = tmp_path / "log.csv"
     file.write_text("click,user\n1,a\n")
-    with pytest.raises(DataError, match=r"no column 'usr'.* Did you mean 'user'\?"):
+    with pytest.raises(DataError, match=r"no column 'usr'.* Did you mean user\?"):
         prepare_table(tmp_path, [file], {"label": "click", "categorical": ["usr"]})
     file.write_text("click,user\n")
     with pytest.raises(DataError, match="has a header and no rows"):
@@ -185,6 +193,11 @@ def test_a_table_needs_the_columns_that_its_schema_names(tmp_path):
         ("price", [[1], [2]], {"categorical": ["shop"], "dense": ["price"]}, "no number"),
         ("when", [0.5, 1.5], {"categorical": ["shop"], "time": "when"}, "no time"),
         ("tags", [1, 2], {"categorical": ["shop"], "lists": ["tags"]}, "no list"),
+        ("user", [1.5, 2.5], {"categorical": [{"name": "user", "values": "text"}]}, "Float64"),
+        ("user", [[1], [2]], {"categorical": [{"name": "user", "values": "text"}]}, "List(Int64)"),
+        ("user", [[1], [2]], {"categorical": ["user"]}, "List(Int64)"),
+        ("user", [b"a", b"b"], {"categorical": [{"name": "user", "values": "text"}]}, "Binary"),
+        ("user", [True, False], {"categorical": [{"name": "user", "values": "text"}]}, "Boolean"),
     ],
 )
 def test_a_parquet_type_that_does_not_fit_is_named(tmp_path, column, values, schema, words):
@@ -194,6 +207,42 @@ def test_a_parquet_type_that_does_not_fit_is_named(tmp_path, column, values, sch
         prepare_table(tmp_path, [tmp_path / "log.parquet"], {"label": "click", **schema})
     assert words in str(error.value)
     assert repr(column) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "schema", "words"),
+    [
+        (["u1", "u2"], "user", "is of type String, but in {first} it is of type Int64"),
+        ([0.5, 1.5], "user", "is of type Float64, which does not fit"),
+        ([0.5, 1.5], {"name": "user", "values": "text"}, "is of type Float64"),
+        ([0.5, 1.5], {"name": "user", "values": "int"}, "is of type Float64"),
+        (None, "user", "is text, but in {first} it is of type Int64"),
+    ],
+)
+def test_every_file_is_of_the_types_of_the_first(tmp_path, values, schema, words):
+    first, second = tmp_path / "day1.parquet", tmp_path / "day2.parquet"
+    pl.DataFrame({"click": [0, 1], "user": [1, 2]}).write_parquet(first)
+    if values is None:
+        second = tmp_path / "day2.csv"
+        second.write_text("click,user\n1,a\n")
+    else:
+        pl.DataFrame({"click": [0, 1], "user": values}).write_parquet(second)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(DataError) as error:
+        log = {"label": "click", "categorical": [schema]}
+        prepare_table(tmp_path, [first, second], log, bad_rows="skip")
+    assert f"{second}: column 'user' " + words.format(first=first) in str(error.value)
+    assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "schema.yaml"])
+
+
+def test_files_of_different_types_are_one_log_where_the_schema_says_what_they_are(tmp_path):
+    first, second = tmp_path / "day1.parquet", tmp_path / "day2.parquet"
+    pl.DataFrame({"click": [0, 1], "user": [1, 2]}).write_parquet(first)
+    pl.DataFrame({"click": [0, 1], "user": ["2", "1"]}).write_parquet(second)
+    for kind in ("int", "text"):
+        schema = {"label": "click", "categorical": [{"name": "user", "values": kind}]}
+        made = prepare_table(tmp_path, [first, second], schema, **WHOLE)
+        assert decoded(made)["user"] == ["1", "2", "2", "1"]
 
 
 def test_text_that_is_no_parquet_is_an_error(tmp_path):
@@ -211,21 +260,6 @@ def test_whole_numbers_in_text_must_be_written_in_one_way(tmp_path):
         schema = {"label": "click", "categorical": [{"name": "user", "values": "int"}]}
         with pytest.raises(DataError, match="line 2: column 'user' has"):
             prepare_table(tmp_path, [file], schema)
-
-
-def test_no_line_is_lost_to_a_stray_quote(tmp_path):
-    file = tmp_path / "log.csv"
-    lines = ['1,5" pipe', *["1,good"] * 500, '0,6" pipe', *["0,fine"] * 50]
-    file.write_text("\n".join(["click,shop", *lines]) + "\n")
-    schema = {"label": "click", "categorical": ["shop"]}
-    with pytest.raises(DataError, match="line 2"):
-        prepare_table(tmp_path, [file], schema)
-    made = prepare_table(tmp_path, [file], schema, bad_rows="skip")
-    kept = sum(part.rows for part in made.manifest.parts.values())
-    aside = (tmp_path / "out" / "bad_rows.tsv").read_text().splitlines()[1:]
-    assert kept + len(aside) == sum(made.manifest.bad_rows.values()) + kept == len(lines)
-    with pytest.raises(DataError):
-        prepare_table(tmp_path, [file], schema, bad_rows="skip", max_bad=1)
 
 
 @pytest.mark.parametrize("header", ["click,shop,z,z", "click,shop,,"])
@@ -289,7 +323,7 @@ def test_a_disk_without_room_is_told_before_anything_is_written(tmp_path, monkey
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
-        ({"lable": "click", "categorical": ["a"]}, "Did you mean 'label'?"),
+        ({"lable": "click", "categorical": ["a"]}, "Did you mean label?"),
         ({"label": "click"}, "names no column"),
         ({"categorical": ["a"], "sort": "time"}, "no column is named as `time`"),
         ({"categorical": ["a"], "sort": "user"}, "sort is 'user'"),
@@ -299,6 +333,10 @@ def test_a_disk_without_room_is_told_before_anything_is_written(tmp_path, monkey
         ),
         ({"categorical": ["a"], "negatives": {"per_positive": 0, "from": "a"}}, "per_positive 0"),
         ({"categorical": ["a"], "negatives": {"per_positive": 1, "from": "b"}}, "from 'b'"),
+        (
+            {"categorical": ["item"], "negatives": {"per_positive": 1, "from": "itm"}},
+            "which is no categorical column. Did you mean item? Choose from item.",
+        ),
         ({"categorical": ["a"], "history": {"user": "a", "length": 3}}, "needs `of`"),
         ({"categorical": ["a", "a"]}, "'a' is given twice"),
         ({"categorical": [{"name": "a", "values": "hax"}]}, "values 'hax'"),
@@ -332,7 +370,10 @@ def test_a_schema_that_makes_no_sense_is_told_so(tmp_path, schema, words):
         ({"split": "user"}, "split is 'user'"),
         ({"bad_rows": "drop"}, "bad_rows is 'drop'"),
         ({"extend": True}, "extend needs a dictionary"),
-        ({"seed": 10**20}, "seed is"),
+        ({"seed": 10**20, "split": "random"}, "seed is"),
+        ({"seed": 3}, "a split by time draws nothing"),
+        ({"seed": 0}, "a split by time draws nothing"),
+        ({"max_bad": 1000}, "add --bad-rows skip"),
     ],
 )
 def test_options_that_make_no_sense_are_told_so(options, words):
@@ -345,3 +386,10 @@ def test_too_little_memory_is_told_so(tmp_path):
     file = write(tmp_path / "log.tsv", criteo_rows(3))
     with pytest.raises(ConfigError, match="at least 320 MiB"):
         prepare_criteo([file], tmp_path / "out", memory=100 << 20)
+
+
+def test_a_header_that_is_not_the_formats_own_is_shown_also_where_it_is_cut(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text("x" * 79 + "é,click\n1,2\n", encoding="utf-8")
+    with pytest.raises(DataError, match="line 1: the header of avazu logs is"):
+        prepare(log_spec("avazu", {}), [file], tmp_path / "out")

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from raw_logs import WHOLE, criteo_rows, prepare_criteo, prepare_table
+from plain_csv import header_fields, plain_rows
+from raw_logs import WHOLE, criteo_rows, decoded, prepare_criteo, prepare_table
 
 from slipstream import DataError, verify
 
@@ -20,14 +21,18 @@ pieces = st.one_of(
     st.sampled_from([b"", b"\r", b"\t" * 39, b"\0", b'"', b"\xef\xbb\xbf", b"\xff"]),
 )
 logs = st.lists(pieces, max_size=12).map(b"\n".join) | st.binary(max_size=200)
-csvs = st.lists(
-    st.lists(
-        st.sampled_from([b"a", b"1", b"", b'"', b'"x"', b'"a,b"', b'"a\nb"', b'""', b"\xff", b" "]),
-        min_size=1,
-        max_size=4,
-    ).map(b",".join),
-    max_size=10,
-).map(b"\n".join)
+cells = st.sampled_from([b"a", b"1", b"", b" ", b"\r", b"\0", b"\xff", b"\xef\xbb\xbfa"]) | (
+    st.sampled_from([b'"', b'"x"', b'"a,b"', b'"a\nb"', b'"a\r\nb"', b'""', b'5"', b'"5', b'"a"b'])
+    | st.sampled_from([b'""""', b'x""'])
+)
+lines = st.lists(cells, min_size=1, max_size=4).map(b",".join)
+good_lines = st.tuples(cells, cells).map(b",".join)
+ends = st.sampled_from([b"\n", b"\n", b"\r\n", b"\r\r\n"])
+csvs = st.lists(st.tuples(good_lines | lines, ends).map(b"".join), max_size=10).map(b"".join)
+names = st.sampled_from(
+    [b"a", b"b", b'"a"', b'"b"', b"", b"a ", b'"a,b"', b'"', b"\xff", b"\0", b"b"]
+)
+headers = st.just(b"a,b") | st.lists(names, min_size=1, max_size=4).map(b",".join)
 
 
 def check_sentence(error: DataError, file: str) -> None:
@@ -62,26 +67,40 @@ def test_any_bytes_as_criteo(data, block, compress):
         assert len(made.train) >= good
 
 
-@given(data=csvs, block=st.sampled_from([64, 1 << 20]))
-def test_any_bytes_as_a_csv_table(data, block):
+@given(
+    header=headers,
+    data=csvs,
+    ending=st.sampled_from([b"", b'"', b"a,b", b'a,"b']),
+    block=st.sampled_from([16, 64, 1 << 20]),
+)
+def test_any_bytes_as_a_csv_table_are_read_as_a_plain_reader_reads_them(
+    header, data, ending, block
+):
+    data += ending
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "log.csv"
-        file.write_bytes(b"a,b\n" + data)
+        file.write_bytes(header + b"\n" + data)
+        fields = header_fields(header)
+        rows, bad = plain_rows(data, 2 if fields is None else len(fields))
+        schema = {"categorical": ["a", "b"]}
+        options = {"bad_rows": "skip", "min_count": 1, **WHOLE}
         try:
             with _blocks_of(block):
-                made = prepare_table(
-                    Path(folder),
-                    [file],
-                    {"categorical": ["a", "b"]},
-                    bad_rows="skip",
-                    min_count=1,
-                    **WHOLE,
-                )
+                made = prepare_table(Path(folder), [file], schema, **options)
         except DataError as error:
             check_sentence(error, str(file))
+            once = fields is not None and fields.count("a") == fields.count("b") == 1
+            assert not (once and rows), "there is a row that could have been kept"
             return
+        shown = decoded(made)
+        for name in ("a", "b"):
+            place = fields.index(name)
+            assert shown[name] == [row[place] or "(missing)" for row in rows]
+        listed = Path(folder) / "out" / "bad_rows.tsv"
+        given_up = listed.read_text().splitlines()[1:] if listed.exists() else []
+        assert [int(line.split("\t")[1]) for line in given_up] == [line + 2 for line in bad]
         source = made.manifest.source
-        assert source["rows_read"] == len(made.train) + source["rows_set_aside"]
+        assert (source["rows_read"], source["rows_set_aside"]) == (len(rows) + len(bad), len(bad))
         assert verify(Path(folder) / "out") == []
 
 

@@ -176,6 +176,17 @@ def test_ids_of_a_data_set_with_other_columns_are_refused(tmp_path):
         prepare_table(tmp_path, [file], schema, dictionary=tmp_path / "base", **WHOLE)
 
 
+def test_a_hashed_data_set_cannot_be_extended_and_says_so_before_it_reads(tmp_path):
+    base = prepare_table(tmp_path, [log_of(tmp_path, powerlaw(50))], SCHEMA, hash=8, **WHOLE)
+    base.save(tmp_path / "base")
+    file = log_of(tmp_path, ["a", "b,too many fields"])
+    with pytest.raises(DataError, match=r"'word' has no dictionary.* Leave out --extend"):
+        prepare_table(tmp_path, [file], SCHEMA, dictionary=tmp_path / "base", extend=True, **WHOLE)
+    file = log_of(tmp_path, ["a", "a"])
+    made = prepare_table(tmp_path, [file], SCHEMA, dictionary=tmp_path / "base", **WHOLE)
+    assert made.train.shards[0].ids[:, 0].tolist() == base.encoder("word").encode("aa").tolist()
+
+
 def test_values_in_raw_order_break_ties_also_where_text_is_sorted_in_ranges(tmp_path, monkeypatch):
     from slipstream.data.prepare.room import Memory
 

@@ -13,12 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made import assert_same_inputs
-from raw_logs import WHOLE, decoded, prepare_table
+from raw_logs import WHOLE, criteo_rows, decoded, digests, prepare_table, write
 
-from slipstream import Lists, from_arrays, verify
+from slipstream import Lists, Recipe, from_arrays, verify
+from slipstream.data.formats import log_spec
+from slipstream.data.prepare import Options, pack, prepare
+from slipstream.data.prepare.parse import Parser
+from slipstream.data.prepare.room import Memory
+from slipstream.data.synthetic.raw import write_raw
 
-# What CSV cannot say: an empty value is a missing one, and a line end is `\n` or `\r\n`.
-text = st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), min_size=1, max_size=6)
+# What CSV cannot say: an empty value is a missing one.
+text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=6)
 unquoted = st.characters(codec="utf-8", exclude_characters='\r\n\0"\t,')
 plain = st.text(unquoted, min_size=1, max_size=6)
 members = st.lists(plain.filter(lambda value: "|" not in value), max_size=4)
@@ -132,14 +137,42 @@ def test_any_parquet_table_is_the_one_that_arrays_make(data):
             np.testing.assert_array_equal(made.counts(table.name), expected.counts(table.name))
 
 
-@pytest.mark.parametrize("memory", [320 << 20, 2 << 30])
-def test_the_result_does_not_depend_on_the_memory(tmp_path, memory):
-    from raw_logs import criteo_rows, digests, prepare_criteo, write
+@pytest.mark.parametrize("format", ["criteo", "table"])
+def test_the_result_does_not_depend_on_the_memory(tmp_path, format, monkeypatch):
+    """A thousandth of the real sizes, so that a small log is of many pieces at every step."""
+    if format == "criteo":
+        spec, file = log_spec("criteo", {}), write(tmp_path / "log.tsv", criteo_rows(300))
+    else:
+        spec = log_spec("taobao", {"history": 3, "negatives": 2})
+        file = tmp_path / "log.csv"
+        write_raw(Recipe("taobao", rows=2500, seed=1), "taobao", file)
+    pieces = {"blocks": 0, "parts": 0}
+    sizes = {name: getattr(Memory, name).fget for name in ("block", "keys")}
+    rows, read, encode = Memory.rows, Parser.parse, pack._inputs
+    for name, size in sizes.items():
+        monkeypatch.setattr(Memory, name, property(lambda m, s=size: max(16, s(m) // 1000)))
+    monkeypatch.setattr(Memory, "rows", lambda m, width: max(16, rows(m, width) // 1000))
 
-    file = write(tmp_path / "log.tsv", criteo_rows(3000))
-    prepare_criteo([file], tmp_path / "out", memory=memory)
-    prepare_criteo([file], tmp_path / "other", memory=512 << 20)
-    assert digests(tmp_path / "out") == digests(tmp_path / "other")
+    def parse(self, number, block):
+        pieces["blocks"] += 1
+        return read(self, number, block)
+
+    def inputs(*words):
+        pieces["parts"] += 1
+        return encode(*words)
+
+    monkeypatch.setattr(Parser, "parse", parse)
+    monkeypatch.setattr(pack, "_inputs", inputs)
+    counts, made = [], []
+    for memory in (320 << 20, 512 << 20, 2 << 30):
+        pieces.update(blocks=0, parts=0)
+        out = prepare(spec, [file], tmp_path / str(memory), Options(memory=memory))
+        counts.append(dict(pieces))
+        made.append(digests(out))
+    assert made[0] == made[1] == made[2]
+    for what in pieces:
+        found = [count[what] for count in counts]
+        assert found[0] > found[1] > found[2] > 2, f"{found} {what}"
 
 
 @settings(max_examples=20)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from inspect import signature
 from typing import Any
 
@@ -12,7 +11,7 @@ from slipstream.data.formats.criteo import criteo
 from slipstream.data.formats.spec import LogSpec
 from slipstream.data.formats.table import table
 from slipstream.data.formats.taobao import taobao
-from slipstream.errors import ConfigError
+from slipstream.errors import ConfigError, did_you_mean
 
 FORMATS: dict[str, Callable[..., LogSpec]] = {
     "criteo": criteo,
@@ -34,9 +33,7 @@ def log_spec(name: str, options: Mapping[str, Any]) -> LogSpec:
         'C1'
     """
     if name not in FORMATS:
-        near = get_close_matches(name, FORMATS, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise ConfigError(f"There is no format {name!r}.{hint} Choose from {', '.join(FORMATS)}.")
+        raise ConfigError(f"There is no format {name!r}.{did_you_mean(name, FORMATS)}")
     chosen = {option: value for option, value in options.items() if value is not None}
     parameters = signature(FORMATS[name]).parameters
     for option in chosen:

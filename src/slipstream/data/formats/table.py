@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,7 +16,7 @@ from slipstream.data.formats.spec import (
     Time,
     Values,
 )
-from slipstream.errors import ConfigError
+from slipstream.errors import ConfigError, did_you_mean
 
 _KEYS = (
     *("label", "dense", "categorical", "lists", "time", "weight", "sort", "negatives"),
@@ -198,10 +197,9 @@ class _Schema:
         known = [column.name for column in columns if column.kind == "single"]
         for name in names:
             if name not in known:
-                near = get_close_matches(str(name), known, n=1)
-                hint = f" Did you mean {near[0]!r}?" if near else ""
+                hint = did_you_mean(str(name), known)
                 raise self._wrong(
-                    where, f"has {key} {name!r}, which is no categorical column.{hint}".rstrip(".")
+                    where, f"has {key} {name!r}, which is no categorical column", hint
                 )
         return tuple(names)
 
@@ -231,10 +229,8 @@ class _Schema:
             raise ConfigError(f"{self.path}: {where} is {given!r}; give `key: value` lines.")
         for key in given:
             if key not in keys:
-                near = get_close_matches(str(key), keys, n=1)
-                hint = f"Did you mean {near[0]!r}?" if near else f"Choose from {', '.join(keys)}."
-                raise ConfigError(f"{self.path}: {where} has no key {key!r}. {hint}")
+                raise self._wrong(where, f"has no key {key!r}", did_you_mean(str(key), keys))
         return given
 
-    def _wrong(self, key: str, what: str) -> ConfigError:
-        return ConfigError(f"{self.path}: {key} {what}.")
+    def _wrong(self, key: str, what: str, hint: str = "") -> ConfigError:
+        return ConfigError(f"{self.path}: {key} {what}.{hint}")

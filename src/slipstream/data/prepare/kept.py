@@ -13,7 +13,7 @@ from slipstream.data.inputs import Array
 from slipstream.data.prepare.count import Counted
 from slipstream.data.prepare.order import slices
 from slipstream.data.prepare.spill import Spill, mapped
-from slipstream.data.prepare.values import KEY_DTYPE
+from slipstream.data.raw_values import KEY_DTYPE
 from slipstream.data.schema import ValueKind
 from slipstream.errors import DataError
 

@@ -6,6 +6,7 @@ so the block is checked at the level of bytes first.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +14,13 @@ import numpy as np
 import polars as pl
 
 from slipstream.data.inputs import Array
+from slipstream.data.prepare.quoted import layout
+from slipstream.data.prepare.records import Record, has_quoted, records
+from slipstream.data.prepare.values import as_in_text
 from slipstream.errors import DataError
 
-_NEWLINE, _QUOTE = 10, 34
+_NEWLINE = 10
+_BOM = b"\xef\xbb\xbf"
 _ROWS = 2048
 _SHOWN = 40
 _CAPITALS = (b"+", b"A", b"B", b"C", b"D", b"E", b"F")
@@ -47,6 +52,7 @@ class Rows:
         lines: The line number of each row.
         bad: The rows that are not in the frame.
         count: Rows of the block, good or bad.
+        joined: Lines that belong to the row before them, because quotes hold them together.
         plain: Whether no byte of the block is a plus sign or one of the capitals A to F.
     """
 
@@ -54,6 +60,7 @@ class Rows:
     lines: Array
     bad: list[BadRow]
     count: int
+    joined: int = 0
     plain: bool = False
 
 
@@ -72,27 +79,29 @@ def cut(
     """
     if not data.endswith(b"\n"):
         data += b"\n"
+    if quotes and has_quoted(data, separator.encode()):
+        rows = _quoted(data, line, names, separator)
+        if rows is not None:
+            return rows
+        found = records(data, separator.encode(), len(names))
+        return _one_by_one(found, line, file, names)
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
-    count = _uniform(data, len(names), separator, quotes)
+    count = _uniform(data, len(names), separator)
     if count is not None:
         frame = _frame(data, names, separator)
         if frame is not None and frame.height == count:
-            plain = not any(mark in data for mark in _CAPITALS)
-            return Rows(frame, np.arange(line, line + count), [], count, plain)
-    return _one_by_one(data, line, file, names, separator, quotes)
+            return Rows(frame, np.arange(line, line + count), [], count, plain=_is_plain(data))
+    return _one_by_one(_lines(data, separator.encode()), line, file, names)
 
 
-def _uniform(data: bytes, fields: int, separator: str, quotes: bool) -> int | None:
+def _uniform(data: bytes, fields: int, separator: str) -> int | None:
     """How many lines there are if all have the right number of fields, in UTF-8."""
     array = np.frombuffer(data, dtype=np.uint8)
-    if quotes and _QUOTE in data:
+    if b"\r" in data or data.startswith(_BOM):  # Polars would take them out of the values
         return None
-    if not data.isascii():
-        try:
-            data.decode()
-        except UnicodeDecodeError:
-            return None
+    if not _is_text(data):
+        return None
     low = np.uint8(max(ord(separator), _NEWLINE))
     # One comparison finds tabs and line ends, and few others, of which a text log has none.
     marks = np.flatnonzero(array <= low) if low < 32 else _marks(array, ord(separator))
@@ -108,18 +117,52 @@ def _uniform(data: bytes, fields: int, separator: str, quotes: bool) -> int | No
     return len(found)
 
 
+def _is_text(data: bytes) -> bool:
+    """Whether it is UTF-8 throughout."""
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return False
+    return True
+
+
+def _is_plain(data: bytes) -> bool:
+    return not any(mark in data for mark in _CAPITALS)
+
+
+def _quoted(data: bytes, line: int, names: tuple[str, ...], separator: str) -> Rows | None:
+    """The rows of a block with quoted fields, if all of them are as they should be."""
+    found = layout(data, separator.encode(), len(names))
+    if found is None or int(found.ends[-1]) + 1 != len(data):
+        return None
+    if data.startswith(_BOM) or not _is_text(data):
+        return None
+    if len(found.returns):
+        data = np.delete(np.frombuffer(data, dtype=np.uint8), found.returns).tobytes()
+    frame = _frame(data, names, separator, '"')
+    if frame is None or frame.height != len(found.ends):
+        return None
+    frame = frame.with_columns(map(as_in_text, frame))
+    count = len(found.ends)
+    joined = data.count(b"\n") - count
+    return Rows(frame, line + found.lines, [], count, joined, _is_plain(data))
+
+
 def _marks(array: Array, separator: int) -> Array:
     return np.flatnonzero((array == separator) | (array == _NEWLINE))
 
 
-def _frame(data: bytes, names: tuple[str, ...], separator: str) -> pl.DataFrame | None:
+def _frame(
+    data: bytes, names: tuple[str, ...], separator: str, quote: str | None = None
+) -> pl.DataFrame | None:
     try:
         return pl.read_csv(
             data,
             separator=separator,
             has_header=False,
             schema=dict.fromkeys(_distinct(names), pl.String),
-            quote_char=None,
+            quote_char=quote,
         )
     except pl.exceptions.PolarsError:
         return None
@@ -133,101 +176,65 @@ def _distinct(names: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _one_by_one(
-    data: bytes, line: int, file: int, names: tuple[str, ...], separator: str, quotes: bool
-) -> Rows:
-    """The plain way, which knows what is wrong with each line."""
+def _lines(data: bytes, separator: bytes) -> Iterator[Record]:
+    """Every line as a row."""
+    at = 0
+    for text in data[:-1].split(b"\n"):
+        yield Record(at, at + len(text) + 1, text.split(separator))
+        at += len(text) + 1
+
+
+def _one_by_one(found: Iterable[Record], line: int, file: int, names: tuple[str, ...]) -> Rows:
+    """The plain way, which knows what is wrong with each row."""
     schema = dict.fromkeys(_distinct(names), pl.String)
     frames: list[pl.DataFrame] = [pl.DataFrame(schema=schema)]
     good: list[list[str | None]] = []
     lines: list[int] = []
     bad: list[BadRow] = []
-    for number, record in _records(data, line, quotes):
-        reason, what, fields = _fields(record, names, separator, quotes)
+    number = line
+    for record in found:
+        reason, what, fields = _fields(record, names)
         if reason:
-            # A stray quote may hold many good lines together: each is set aside and counted.
-            for further in range(record.count(b"\n") + 1):
-                bad.append(BadRow(file, number + further, reason, what))
-            continue
-        good.append([field or None for field in fields])  # as Polars has it: nothing is null
-        lines.append(number)
+            bad.append(BadRow(file, number, reason, what))
+        else:
+            good.append([field or None for field in fields])  # as Polars has it: nothing is null
+            lines.append(number)
+        number += record.lines
         if len(good) == _ROWS:  # Python's strings are many times as large as Polars'
             frames.append(pl.DataFrame(good, schema=schema, orient="row"))
             good = []
     if good:
         frames.append(pl.DataFrame(good, schema=schema, orient="row"))
-    numbers = np.array(lines, dtype=np.int64)
-    return Rows(pl.concat(frames), numbers, bad, len(lines) + len(bad))
+    count = len(lines) + len(bad)
+    joined = number - line - count
+    return Rows(pl.concat(frames), np.array(lines, dtype=np.int64), bad, count, joined)
 
 
-def _records(data: bytes, line: int, quotes: bool) -> list[tuple[int, bytes]]:
-    """The lines with their numbers; lines that a quote holds together are one."""
-    records: list[tuple[int, bytes]] = []
-    open_at: int | None = None
-    for number, text in enumerate(data[:-1].split(b"\n"), line):
-        if open_at is not None:
-            records[-1] = (open_at, records[-1][1] + b"\n" + text)
-        else:
-            records.append((number, text))
-        if quotes and text.count(b'"') % 2:
-            open_at = number if open_at is None else None
-    return records
-
-
-def _fields(
-    record: bytes, names: tuple[str, ...], separator: str, quotes: bool
-) -> tuple[str, str, list[str]]:
-    """What is wrong with a line in few words and in a sentence, or its fields."""
-    if not record:
+def _fields(record: Record, names: tuple[str, ...]) -> tuple[str, str, list[str]]:
+    """What is wrong with a row in few words and in a sentence, or its fields."""
+    if record.fields is None:
+        return "bad quotes", "its double quotes do not enclose whole fields", []
+    if record.fields == [b""] and record.stop - record.start <= 2:
         return "blank line", "the line is blank", []
-    try:
-        text = record.decode()
-    except UnicodeDecodeError as error:
-        place = record[: error.start].count(separator.encode())
-        name = repr(names[place]) if place < len(names) else f"number {place + 1}"
-        value = record.split(separator.encode())[place][:_SHOWN]
-        what = f"column {name} has {value!r}, which is not UTF-8 (byte {record[error.start]:#04x})"
-        return "bad UTF-8", what, []
-    fields = text.split(separator)
-    if quotes and '"' in text:
-        unquoted = _unquoted(fields, separator)
-        if unquoted is None:
-            what = "its double quotes do not enclose whole fields"
-            return "bad quotes", what, []
-        fields = unquoted
+    fields: list[str] = []
+    for place, field in enumerate(record.fields):
+        try:
+            fields.append(field.decode())
+        except UnicodeDecodeError as error:
+            name = repr(names[place]) if place < len(names) else f"number {place + 1}"
+            what = f"column {name} has {field[:_SHOWN]!r}, which is not UTF-8"
+            return "bad UTF-8", f"{what} (byte {field[error.start]:#04x})", []
     if len(fields) != len(names):
         return "wrong field count", f"{len(fields)} fields instead of {len(names)}", []
     return "", "", fields
 
 
-def _unquoted(pieces: list[str], separator: str) -> list[str] | None:
-    """Fields with their quotes taken off; None where quotes stand inside a field."""
-    fields: list[str] = []
-    held: list[str] = []
-    for piece in pieces:
-        if held or piece.startswith('"'):
-            held.append(piece)
-            field = separator.join(held)
-            inner = field[1:]
-            if len(field) > 1 and (len(inner) - len(inner.rstrip('"'))) % 2:
-                inner = inner[:-1]
-                if '"' in inner.replace('""', ""):
-                    return None
-                fields.append(inner.replace('""', '"'))
-                held = []
-        elif '"' in piece:
-            return None
-        else:
-            fields.append(piece)
-    return None if held else fields
-
-
 def header_fields(line: bytes, path: Path, separator: str, quotes: bool) -> tuple[str, ...]:
     """The names in the first line of a file."""
-    numbers = tuple(map(str, range(1, line.count(separator.encode()) + 2)))
-    reason, what, fields = _fields(line, numbers, separator, quotes)
-    if reason == "wrong field count":  # separators inside quotes are none
-        fields = _unquoted(line.decode().split(separator), separator) or []
-    elif reason:
+    data, mark = line + b"\n", separator.encode()
+    (record,) = records(data, mark, 0) if quotes else _lines(data, mark)
+    numbers = tuple(map(str, range(1, len(record.fields or ()) + 1)))
+    reason, what, fields = _fields(record, numbers)
+    if reason:
         raise DataError(f"{path}, line 1: there should be a header, but {what}.")
     return tuple(fields)

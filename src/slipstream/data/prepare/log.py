@@ -13,7 +13,7 @@ from slipstream.data.hashing import mix
 from slipstream.data.inputs import Array
 from slipstream.data.prepare.order import slices, stable_order
 from slipstream.data.prepare.spill import mapped, new_map
-from slipstream.data.prepare.values import KEY_DTYPE
+from slipstream.data.raw_values import KEY_DTYPE
 from slipstream.data.schema import Column, ValueKind
 
 _TRIES = 16

@@ -126,6 +126,7 @@ def random_parts(
     """Rows dealt to the parts by a hash of their place: the order, and where the parts end."""
     assert options.evaluation != "day", "options were checked"
     assert options.validation != "day", "options were checked"
+    assert options.seed is not None, "options were filled in"
     first = options.evaluation
     second = first + options.validation
     salt = mix(np.array([options.seed], dtype=np.int64))

@@ -13,16 +13,17 @@ from slipstream.data.formats.spec import Categorical, LogSpec
 from slipstream.data.inputs import Array
 from slipstream.data.prepare import values
 from slipstream.data.prepare.lines import BadRow, Rows
+from slipstream.data.prepare.source import Source
 from slipstream.data.prepare.values import Cells
+from slipstream.data.raw_values import EXPECTED
 from slipstream.data.schema import ValueKind
 from slipstream.errors import DataError
 
 _HOUR = 3_600_000
 _SHOWN = 60
 _EXPECTED = {
-    "hex": "8 hex digits in lower case",
-    "int": "a whole number as one writes it (in a schema, `values: text` takes anything)",
-    "text": "text",
+    **EXPECTED,
+    "int": f"{EXPECTED['int']} (in a schema, `values: text` takes anything)",
 }
 
 
@@ -78,6 +79,13 @@ class Parser:
 
     def __init__(self, spec: LogSpec, inputs: list[Path], kinds: dict[str, ValueKind]) -> None:
         self.spec, self.inputs, self.kinds = spec, inputs, kinds
+
+    def check_types(self, source: Source) -> None:
+        """Raise an error where a column of a Parquet file is of a type that does not fit."""
+        for number in range(len(self.inputs)):
+            rows = source.no_rows(number)
+            if rows is not None:
+                self.parse(number, rows)
 
     def parse(self, file: int, rows: Rows) -> Chunk:
         """The columns of the good rows, and the bad ones."""
@@ -166,7 +174,6 @@ class Parser:
             series = series.str.split(column.split or " ")
             lengths = np.where(empty, 0, series.list.len().to_numpy()).astype(np.int64)
             flat = series.filter(pl.Series(~empty)).explode()
-            flat = flat.set(flat == "", None)
         elif isinstance(series.dtype, pl.List):
             block.note(series.is_null().to_numpy(), column.field, "a list")
             lengths = series.list.len().fill_null(0).to_numpy().astype(np.int64)
@@ -176,6 +183,7 @@ class Parser:
                 f"{self.inputs[file]}: column {column.field!r} is of type {series.dtype}, which "
                 "is no list."
             )
+        flat = values.as_in_text(flat)
         expected = f"a list of which each value is {_EXPECTED[kind]}"
         cells = self._take(
             file, block, column.field, expected, lambda s: values.keys(s, kind, block.plain), flat

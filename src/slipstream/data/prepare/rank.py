@@ -14,6 +14,7 @@ from slipstream.data.prepare.order import slices, stable_order
 from slipstream.data.prepare.spill import Spill, mapped, new_map
 from slipstream.data.schema import ValueKind
 
+_LETTERS = 1 << 22  # bytes of text to gather at once, which takes some twenty times as many
 _BUCKET_SHARE = 8  # one row in so many is a bucket where a table is capped
 
 
@@ -141,7 +142,8 @@ def write_dictionary(folder: Path, kept: Kept, ranked: Ranked, kind: ValueKind, 
     end = 0
     if kind == "text":
         spill.append({"offsets": np.zeros(1, dtype="<i8"), "values": np.empty(0, np.uint8)})
-    for start, stop in slices(0, len(place), 1 << 16):
+    letters = 0 if kept.text is None else len(kept.text) // max(1, len(kept.keys))
+    for start, stop in slices(0, len(place), max(1, _LETTERS // max(64, letters))):
         at = place[start:stop]
         known = np.maximum(at, 0)
         if kept.ends is None or kept.text is None:

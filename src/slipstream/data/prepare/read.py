@@ -75,7 +75,7 @@ class Reader:
 
     def _parse(self, piece: Piece) -> Chunk:
         rows = self.source.rows(piece)
-        if not self.source.spec.quotes and rows.count != piece.next_line - piece.line:
+        if rows.count + rows.joined != piece.next_line - piece.line:
             raise lost_rows()
         return self.parser.parse(piece.file, rows)
 
@@ -109,15 +109,17 @@ class Reader:
                 f"{self._place(rows[0])}: {rows[0].what}. Mend the file, or set such rows aside "
                 "with --bad-rows skip."
             )
+        most = self.options.max_bad
+        assert most is not None, "options were filled in"
         counts = self.notes["bad"]
         before = sum(counts.values())
         for row in rows:
             counts[row.reason] = counts.get(row.reason, 0) + 1
-        if before + len(rows) > self.options.max_bad:
-            row = rows[max(0, self.options.max_bad - before)]
+        if before + len(rows) > most:
+            row = rows[max(0, most - before)]
             raise DataError(
-                f"{self._place(row)}: {row.what}. This is bad row number "
-                f"{self.options.max_bad + 1}; --max-bad allows {self.options.max_bad}."
+                f"{self._place(row)}: {row.what}. This is bad row number {most + 1}; --max-bad "
+                f"allows {most}."
             )
         lines = [
             "\t".join((str(self.source.inputs[r.file]), str(r.line), r.reason, r.what))

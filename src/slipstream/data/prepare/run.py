@@ -63,8 +63,7 @@ def prepare(
     memory = Memory(options.memory)
     source = Source(spec, files, memory.block)
     kinds = source.kinds()
-    if options.dictionary is not None:
-        read_manifest(options.dictionary)
+    Parser(spec, files, kinds).check_types(source)
     with claimed(out) as work:
         _prepare(source, kinds, options, memory, work, out, force, progress)
     return out
@@ -81,16 +80,25 @@ def _prepare(
     progress: Progress,
 ) -> None:
     """Go through the steps that are not done yet."""
-    mark = fingerprint(source.spec, source.inputs, options)
+    spec, base = source.spec, options.dictionary
+    if base is not None:
+        read_manifest(base)
+    mark = fingerprint(spec, source.inputs, options)
     named = State.peek(work, mark).get("naming", False)
     if not named:
         check_free(out, force)
+        if base is not None:
+            check_fits(Dataset.open(base), Log(spec, kinds, work, 0), options.extend)
     state = State(work, mark)
     try:
         if not named:
             if not state.resumed:
                 check_disk(out, disk_needed(source))
             _Run(source, kinds, options, memory, state, out, force, progress).run()
+            if base is not None and base.resolve() == out:
+                # Once it has its name it is what the same command finds as its dictionary.
+                after = fingerprint(spec, source.inputs, options, work / "dataset")
+                state.notes["once_named"] = after
             state.notes["naming"] = True
             state.save()
         if (work / "dataset" / MANIFEST).is_file():
@@ -108,6 +116,11 @@ def _prepare(
         raise KeyboardInterrupt(
             f"Stopped. The same command goes on from here; to give up, remove {work}."
         ) from None
+    except Exception as error:
+        raise RuntimeError(
+            f"This is a defect of slipstream: please report it. What is done is kept in {work}: "
+            "the same command goes on from there; to start anew or to give up, remove it."
+        ) from error
 
 
 class _Run:
@@ -164,7 +177,7 @@ class _Run:
         add_bad_rows(writer, self.state.work)
         dictionaries = {name: table.dictionary for name, table in tables.items()}
         buckets = {name: table.buckets for name, table in tables.items()}
-        writer.complete(
+        writer.finish(
             {name: table.counts for name, table in tables.items()},
             {name: one for name, one in dictionaries.items() if one is not None},
             bad_rows=dict(sorted(read["bad"].items())),
@@ -208,8 +221,6 @@ class _Run:
     def _tables(self, log: Log, train: int) -> dict[str, MadeTable]:
         tables: dict[str, MadeTable] = {}
         base = None if self.options.dictionary is None else Dataset.open(self.options.dictionary)
-        if base is not None:
-            check_fits(base, log)
         names = list(dict.fromkeys(column.table for column in log.columns))
         for number, name in enumerate(names):
             folder, texts = (

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from slipstream.data.formats.spec import LogSpec
+from slipstream.data.formats.spec import Categorical, LogSpec
 from slipstream.data.prepare import values
 from slipstream.data.prepare.lines import Rows, cut, header_fields
 from slipstream.data.prepare.streams import Block, blocks, first_line, without_mark
 from slipstream.data.schema import ValueKind
-from slipstream.errors import DataError
+from slipstream.errors import DataError, did_you_mean
 
 _PARQUET = (".parquet", ".pq")
 
@@ -60,21 +59,24 @@ class Source:
                 raise DataError(f"{path} {what}. Name the files of the log.")
         self.starts = [0] * len(inputs)
         self.names: list[tuple[str, ...]] = []
+        self.types: list[dict[str, pl.DataType]] = []  # of the columns of Parquet files
         for number, path in enumerate(inputs):
+            self.types.append(_parquet_types(path) if self.is_parquet(number) else {})
             self.names.append(self._fields(number, path))
             self._check_names(number)
 
     def _fields(self, number: int, path: Path) -> tuple[str, ...]:
         if self.is_parquet(number):
-            return tuple(self._parquet_types(number))
+            return tuple(self.types[number])
         line, second = first_line(path)
         if self.spec.fields is not None:
             return self.spec.fields
         names = header_fields(line, path, self.separator(number), self.spec.quotes)
         if self.spec.header is not None and names != self.spec.header:
+            here = line[:80].decode(errors="replace")  # it may be cut within a letter
             raise DataError(
                 f"{path}, line 1: the header of {self.spec.format} logs is "
-                f"{','.join(self.spec.header)!r}, here it is {line[:80].decode()!r}."
+                f"{','.join(self.spec.header)!r}, here it is {here!r}."
             )
         self.starts[number] = second
         return names
@@ -83,46 +85,72 @@ class Source:
         names, path = self.names[number], self.inputs[number]
         for name in self.spec.used:
             if name not in names:
-                near = get_close_matches(name, names, n=1)
-                hint = f" Did you mean {near[0]!r}?" if near else f" It has {', '.join(names)}."
+                hint = did_you_mean(name, names)
                 raise DataError(f"{path} has no column {name!r}, which the schema names.{hint}")
             if names.count(name) > 1:
                 raise DataError(f"{path} has more than one column {name!r}.")
 
     def is_parquet(self, number: int) -> bool:
         """Whether a file is of Parquet rather than of text."""
-        return self.inputs[number].suffix in _PARQUET
+        return self.inputs[number].suffix.lower() in _PARQUET
 
     def separator(self, number: int) -> str:
         """What stands between two fields of a file."""
         if self.spec.separator is not None:
             return self.spec.separator
-        suffixes = self.inputs[number].suffixes
+        suffixes = [suffix.lower() for suffix in self.inputs[number].suffixes]
         return "\t" if ".tsv" in suffixes or ".tab" in suffixes else ","
 
     def kinds(self) -> dict[str, ValueKind]:
         """The kind of values of each table."""
         kinds: dict[str, ValueKind] = {}
         for column in self.spec.columns:
-            kind: ValueKind = "text"
-            if column.values == "hour":
-                kind = "int"
-            elif column.values is not None:
-                kind = column.values
-            elif self.is_parquet(0):
-                dtype = self._parquet_types(0)[column.field]
-                inner = dtype.inner if isinstance(dtype, pl.List) else dtype
-                try:
-                    assert isinstance(inner, pl.DataType)
-                    kind = values.key_values(inner)
-                except DataError as error:
-                    raise DataError(f"{self.inputs[0]}: column {column.field!r} {error}.") from None
+            kind = self._kind(column)
             if kinds.setdefault(column.table, kind) != kind:
                 raise DataError(
                     f"Table {column.table!r} would mix {kinds[column.table]} and {kind} values: "
                     f"give column {column.name!r} a table of its own or the same kind of values."
                 )
         return kinds
+
+    def _kind(self, column: Categorical) -> ValueKind:
+        """The kind of values of a column: the one that is asked for, or the same in all files."""
+        if column.values == "hour":
+            return "int"
+        if column.values is not None:
+            return column.values
+        kinds = [self._own_kind(number, column) for number in range(len(self.inputs))]
+        for number, kind in enumerate(kinds):
+            if kind != kinds[0]:
+                here, first = (self._type(place, column.field) for place in (number, 0))
+                raise DataError(
+                    f"{self.inputs[number]}: column {column.field!r} is {here}, but in "
+                    f"{self.inputs[0]} it is {first}. Make them the same, or choose with `values` "
+                    "in the schema."
+                )
+        return kinds[0]
+
+    def _own_kind(self, number: int, column: Categorical) -> ValueKind:
+        if not self.is_parquet(number):
+            return "text"
+        dtype = self.types[number][column.field]
+        inner = dtype.inner if isinstance(dtype, pl.List) else dtype
+        try:
+            assert isinstance(inner, pl.DataType)
+            return values.key_values(inner)
+        except DataError as error:
+            raise DataError(f"{self.inputs[number]}: column {column.field!r} {error}.") from None
+
+    def _type(self, number: int, field: str) -> str:
+        return f"of type {self.types[number][field]}" if self.is_parquet(number) else "text"
+
+    def no_rows(self, number: int) -> Rows | None:
+        """Of a Parquet file, a frame without rows, to see whether its types fit."""
+        if not self.is_parquet(number):
+            return None
+        frame = pl.DataFrame(schema={name: self.types[number][name] for name in self.spec.used})
+        frame = frame.with_columns(map(values.as_in_text, frame))
+        return Rows(frame, np.arange(0), [], 0)
 
     def pieces(self, file: int, start: int, line: int) -> Iterator[Piece]:
         """The rows from a place on to the end of the log."""
@@ -142,9 +170,10 @@ class Source:
     def _blocks(self, number: int, start: int, line: int) -> Iterator[Piece]:
         path = self.inputs[number]
         size = path.stat().st_size
-        for block in blocks(
-            path, number, self.block, start=start, line=line, quotes=self.spec.quotes
-        ):
+        rows = None
+        if self.spec.quotes:
+            rows = (self.separator(number).encode(), len(self.names[number]))
+        for block in blocks(path, number, self.block, start=start, line=line, rows=rows):
             lines = block.data.count(b"\n") + (not block.data.endswith(b"\n"))
             yield Piece(
                 number,
@@ -172,18 +201,12 @@ class Source:
         except pl.exceptions.PolarsError as error:
             raise DataError(f"{path} is not a Parquet file that can be read: {error}") from None
 
-    def _parquet_types(self, number: int) -> dict[str, pl.DataType]:
-        path = self.inputs[number]
-        try:
-            return dict(pl.read_parquet_schema(path))
-        except Exception as error:
-            raise DataError(f"{path} is not a Parquet file that can be read: {error}") from None
-
     def rows(self, piece: Piece) -> Rows:
         """The rows of a piece, cut into fields."""
         if isinstance(piece.content, pl.DataFrame):
             lines = np.arange(piece.line, piece.next_line)
-            return Rows(piece.content, lines, [], len(lines))
+            frame = piece.content.with_columns(map(values.as_in_text, piece.content))
+            return Rows(frame, lines, [], len(lines))
         return cut(
             without_mark(piece.content),
             piece.line,
@@ -192,3 +215,10 @@ class Source:
             self.separator(piece.file),
             self.spec.quotes,
         )
+
+
+def _parquet_types(path: Path) -> dict[str, pl.DataType]:
+    try:
+        return dict(pl.read_parquet_schema(path))
+    except Exception as error:
+        raise DataError(f"{path} is not a Parquet file that can be read: {error}") from None

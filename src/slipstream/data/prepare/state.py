@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from slipstream.data.formats.spec import LogSpec
+from slipstream.data.layout import MANIFEST
 from slipstream.data.manifest import versions
 from slipstream.data.prepare.options import Options
 
@@ -51,7 +52,10 @@ class State:
             notes = json.loads((work / _STATE).read_bytes())
         except (FileNotFoundError, NotADirectoryError, ValueError):
             return {}
-        same = isinstance(notes, dict) and notes.get("fingerprint") == fingerprint
+        same = isinstance(notes, dict) and fingerprint in (
+            notes.get("fingerprint"),
+            notes.get("once_named"),
+        )
         return notes if same and notes.get("boot") == _boot() else {}
 
     def save(self) -> None:
@@ -77,8 +81,17 @@ class State:
         shutil.rmtree(self.work, ignore_errors=True)
 
 
-def fingerprint(spec: LogSpec, inputs: Sequence[Path], options: Options) -> str:
-    """A digest of everything that decides the result: options, inputs as they are, versions."""
+def fingerprint(
+    spec: LogSpec, inputs: Sequence[Path], options: Options, base: Path | None = None
+) -> str:
+    """A digest of everything that decides the result: options, inputs as they are, versions.
+
+    Args:
+        spec: What the log looks like.
+        inputs: Its files.
+        options: What the user chose.
+        base: Where the data set lies whose ids are used, if it is not where the options say.
+    """
     import polars
 
     files = []
@@ -86,7 +99,7 @@ def fingerprint(spec: LogSpec, inputs: Sequence[Path], options: Options) -> str:
         status = path.stat()
         files.append([str(path.absolute()), status.st_size, status.st_mtime_ns])
     if options.dictionary is not None:
-        status = (options.dictionary / "manifest.json").stat()
+        status = ((base or options.dictionary) / MANIFEST).stat()
         files.append([str(options.dictionary.absolute()), status.st_size, status.st_mtime_ns])
     everything = [asdict(spec), asdict(options), files, versions(), polars.__version__]
     return hashlib.sha256(json.dumps(everything, default=str).encode()).hexdigest()

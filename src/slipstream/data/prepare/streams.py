@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+
+from slipstream.data.prepare.quoted import layout
+from slipstream.data.prepare.records import LONGEST, has_quoted, whole_records
 from slipstream.errors import DataError
 
 _READ = 1 << 20
@@ -42,7 +46,13 @@ class Block:
 
 
 def blocks(
-    path: Path, file: int, size: int, *, start: int = 0, line: int = 1, quotes: bool = False
+    path: Path,
+    file: int,
+    size: int,
+    *,
+    start: int = 0,
+    line: int = 1,
+    rows: tuple[bytes, int] | None = None,
 ) -> Iterator[Block]:
     """Blocks of about `size` bytes, cut where a line ends: the same ones from any block on.
 
@@ -52,8 +62,10 @@ def blocks(
         size: Bytes in a block.
         start: Where to begin in the file's text, which must be where a block begins.
         line: The number of the line that begins there.
-        quotes: Whether line ends inside double quotes are part of a field.
+        rows: Where line ends inside double quotes are part of a field, the separator and how many
+            fields a row should have.
     """
+    longest = _LONGEST * size if rows is None else max(_LONGEST * size, 2 * LONGEST)
     with path.open("rb") as raw:
         text = _Text(path, raw)
         text.skip(start)
@@ -68,12 +80,12 @@ def blocks(
                 return
             # What a block holds depends on where it begins, never on what was read before it.
             last = ended and len(held) <= target
-            cut = len(held) if last else _cut(held[:target], quotes)
+            cut = len(held) if last else _cut(held[:target], start == 0, size, rows)
             if cut == 0:
-                if target >= _LONGEST * size:
+                if target >= longest:
                     raise DataError(
                         f"{path}, line {line}: a line of more than {target >> 20} MiB. Is this "
-                        "the file that you meant? (A quote that is never closed looks like this.)"
+                        "the file that you meant?"
                     )
                 target *= 2
                 continue
@@ -83,12 +95,17 @@ def blocks(
             line += data.count(b"\n")
 
 
-def _cut(data: bytes, quotes: bool) -> int:
-    """Behind the last line end that ends a record."""
-    end = data.rfind(b"\n") + 1
-    while quotes and end and data.count(b'"', 0, end) % 2:
-        end = data.rfind(b"\n", 0, data.rfind(b'"', 0, end)) + 1
-    return end
+def _cut(data: bytes, first: bool, size: int, rows: tuple[bytes, int] | None) -> int:
+    """Behind the last line end that ends a row; 0 where there is none."""
+    begin = len(_BOM) if first and data.startswith(_BOM) else 0
+    if rows is None or not has_quoted(data, rows[0], begin):
+        return data.rfind(b"\n") + 1
+    found = layout(data[begin:], *rows)
+    if found is not None:
+        within = int(np.searchsorted(found.ends, size - begin))
+        return begin + int(found.ends[max(0, within - 1)]) + 1
+    end = whole_records(data, *rows, begin, size)
+    return end if end > begin else 0
 
 
 class _Text:
@@ -139,9 +156,13 @@ class _Text:
         """The next piece of text; None at the end."""
         fresh = self.pending or self.raw.read(_PACKED)
         self.pending = b""
-        if self.decoder.eof:  # another member may follow
-            if not fresh or (not fresh.strip(b"\0") and not self.raw.read(1)):
-                return None
+        if self.decoder.eof:  # another member may follow, and some programs pad the last one
+            fresh = fresh.lstrip(b"\0")
+            while not fresh:
+                fresh = self.raw.read(_PACKED)
+                if not fresh:
+                    return None
+                fresh = fresh.lstrip(b"\0")
             self.decoder = _decoder(self.path)
         elif not fresh:
             if self.begun:
@@ -159,9 +180,10 @@ def _is_damage(error: Exception) -> bool:
 
 
 def _decoder(path: Path) -> Any:
-    if path.suffix == ".gz":
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
         return zlib.decompressobj(_GZIP)
-    if path.suffix == ".zst":
+    if suffix == ".zst":
         import zstandard
 
         return zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()

@@ -14,7 +14,7 @@ from slipstream.data.encoder import Encoder, is_narrow
 from slipstream.data.hashing import mix
 from slipstream.data.inputs import Array
 from slipstream.data.lookup import bytes_needed
-from slipstream.data.prepare.ahead import ahead
+from slipstream.data.prepare.ahead import THREADS, ahead
 from slipstream.data.prepare.count import Counted, KeyCounts, run_of
 from slipstream.data.prepare.kept import Kept, keep
 from slipstream.data.prepare.log import Log
@@ -134,7 +134,9 @@ def _pieces(
 ) -> Iterator[tuple[Column, int, int]]:
     for column in log.own_columns() if own else log.columns:
         if column.table == name:
-            for start, stop in slices(0, train, max(1, memory.keys // log.width(column))):
+            # At least a piece for each thread, so that none is idle however much memory there is.
+            size = min(memory.keys // log.width(column), -(-train // THREADS))
+            for start, stop in slices(0, train, max(1, size)):
                 yield column, start, stop
 
 

@@ -24,8 +24,14 @@ from slipstream.data.schema import Table
 from slipstream.errors import DataError
 
 
-def check_fits(base: Dataset, log: Log) -> None:
-    """Raise an error where a log has other columns or values than the data set."""
+def check_fits(base: Dataset, log: Log, extend: bool) -> None:
+    """Raise an error where a log has other columns or values than the data set.
+
+    Args:
+        base: The data set.
+        log: The log.
+        extend: Whether new values are to get ids of their own.
+    """
     given = [(c.name, c.table, c.kind) for c in base.schema.columns]
     wanted = [(c.name, c.table, c.kind) for c in log.columns]
     if given != wanted:
@@ -46,6 +52,12 @@ def check_fits(base: Dataset, log: Log) -> None:
             raise DataError(
                 f"{base.folder} has {kind or 'no'} values in table {table.name!r}, this log has "
                 f"{log.kinds[table.name]} values."
+            )
+        if extend and table.values is None:
+            raise DataError(
+                f"{base.folder} was prepared with --hash: table {table.name!r} has no dictionary, "
+                "so there is nothing to extend, and new values share its buckets anyway. Leave out "
+                "--extend (in Python, extend)."
             )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,16 +11,9 @@ import polars as pl
 from slipstream.data.formats.spec import Dense, Time
 from slipstream.data.hashing import text_keys
 from slipstream.data.inputs import Array
+from slipstream.data.raw_values import PATTERNS
 from slipstream.data.schema import ValueKind
 from slipstream.errors import DataError
-
-_HEX = r"^[0-9a-f]{8}$"
-KEY_DTYPE: dict[ValueKind, np.dtype[Any]] = {
-    "hex": np.dtype("<u4"),
-    "int": np.dtype("<i8"),
-    "text": np.dtype("<u8"),
-}
-
 
 _DATES = frozenset("YyCmdjbBheFDxGgVUWAauwq")  # the parts of a format that name no time of day
 
@@ -110,6 +102,16 @@ def keys(field: pl.Series, values: ValueKind, plain: bool = False) -> Cells:
     return _text(field)
 
 
+def as_in_text(field: pl.Series) -> pl.Series:
+    """A column of Parquet with missing values as they come from text: empty text is none."""
+    if field.dtype in (pl.Categorical, pl.Enum):
+        field = field.cast(pl.String)
+    if field.dtype != pl.String:
+        return field
+    empty = field == ""
+    return field.set(empty, None) if empty.any() else field
+
+
 def key_values(dtype: pl.DataType) -> ValueKind:
     """The kind of keys that a Parquet column can have."""
     if dtype.is_integer() or dtype == pl.Boolean:
@@ -146,7 +148,7 @@ def _whole(field: pl.Series, exact: bool = False) -> Cells:
         numbers = field.cast(pl.Int64, strict=False)
         bad = numbers.is_null().to_numpy() & ~missing
         if exact:
-            bad |= (numbers.cast(pl.String) != field).fill_null(False).to_numpy()
+            bad |= _unlike(field, "int")
     elif field.dtype.is_integer() or field.dtype == pl.Boolean:
         missing = field.is_null().to_numpy()
         numbers = field.cast(pl.Int64, strict=False)
@@ -166,11 +168,18 @@ def _hex(field: pl.Series, plain: bool) -> Cells:
     same = numbers.null_count() == field.null_count()
     if not (plain and same and lengths.min() in (8, None) and lengths.max() in (8, None)):
         # A sign or capitals make a number too, but could not be told from plain digits later.
-        bad = ~field.str.contains(_HEX).fill_null(True).to_numpy()
+        bad = _unlike(field, "hex")
     return Cells(numbers.fill_null(0).to_numpy(), missing, bad)
 
 
+def _unlike(field: pl.Series, kind: ValueKind) -> Array:
+    """Where a value is not written as values of its kind are."""
+    return ~field.str.contains(f"^{PATTERNS[kind]}$").fill_null(True).to_numpy()
+
+
 def _text(field: pl.Series) -> Cells:
+    if field.dtype != pl.String and not field.dtype.is_integer():
+        raise DataError(f"is of type {field.dtype}, which is neither text nor whole numbers")
     field = field.cast(pl.String)
     bad = np.zeros(len(field), dtype=np.bool_)
     return Cells(text_series_keys(field), field.is_null().to_numpy(), bad)
