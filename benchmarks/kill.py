@@ -1,6 +1,6 @@
 """Kills training again and again, resumes it, and compares what comes out with a run left alone.
 
-    python benchmarks/kill.py [--kills 200] [--rows 200000] [--seed 0]
+    python benchmarks/kill.py [--kills 200] [--rows 60000] [--seed 0]
 
 Prints how often it was killed and doing what; status 1 if a single run ended otherwise.
 """
@@ -26,7 +26,7 @@ KINDS = {
     "sgd, shuffled, two epochs, validated": (
         "shuffle=true",
         "epochs=2",
-        "early_stopping.every_inputs=30000",
+        "early_stopping.every_inputs=9000",
         "early_stopping.patience=100",
     ),
     "row-wise adagrad, split-bf16 rows, bf16": (
@@ -39,7 +39,7 @@ KINDS = {
         "embedding.optimizer=adam",
         "dense.optimizer=adam",
         "dense.clip=1",
-        "schedule.warmup_inputs=20000",
+        "schedule.warmup_inputs=9000",
         "schedule.decay=linear",
     ),
     "tbsm, histories": ("model.name=tbsm", "embedding.optimizer=adagrad"),
@@ -50,7 +50,7 @@ def main() -> int:
     """Kill until it was enough; 0 if every run ended as one that was left alone."""
     given = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     given.add_argument("--kills", type=int, default=200)
-    given.add_argument("--rows", type=int, default=200_000)
+    given.add_argument("--rows", type=int, default=60_000)
     given.add_argument("--seed", type=int, default=0)
     options = given.parse_args()
     with tempfile.TemporaryDirectory() as name, Nursery() as nursery:
@@ -98,8 +98,9 @@ def kill_all(
 def command(data: Path, kind: str, rows: int) -> list[str]:
     """The command that begins a run of some kind."""
     every = rows // 80 if "tbsm" in kind else rows // 10
-    words = ["train", str(data), "--set", f"checkpoint.every_inputs={every}"]
-    for setting in KINDS[kind]:
+    words = ["train", str(data), "--batch-size", "512"]
+    sizes = () if "tbsm" in kind else ("model.bottom=[64, 16]", "model.top=[64]")
+    for setting in (f"checkpoint.every_inputs={every}", *sizes, *KINDS[kind]):
         words += ["--set", setting]
     return words
 
