@@ -115,7 +115,7 @@ def about(config: Config, dataset: Dataset) -> dict[str, Any]:
     return {
         "strategy": config.strategy,
         "model": config.model.name,
-        "dataset": str(dataset.folder) if dataset.folder else "in memory",
+        "dataset": str(dataset.folder.absolute()) if dataset.folder else "in memory",
         "seed": config.seed,
         "device": config.device,
     }
