@@ -86,18 +86,23 @@ class Nursery:
         )
         assert self._process.stdout.readline() == "ready\n"
 
-    def run(self, *words, after=None, at=None) -> Ended:
-        """Run a command; SIGKILL it `after` so many seconds, or `at` a point.
+    def run(self, *words, after=None, at=None, when=None, send=(signal.SIGKILL,)) -> Ended:
+        """Run a command and send it signals: `after` so many seconds, or `when` something holds.
 
-        A point is `("Save.finish", 2, "before")`: before or after the second call of it.
+        Or have it kill itself `at` a point, such as `("Save.finish", 2, "before")`: before the
+        second call of it.
         """
         order = {"words": [str(word) for word in words], "at": at}
         print(json.dumps(order), file=self._process.stdin, flush=True)
         pid = int(self._process.stdout.readline())
-        if after is not None:
-            time.sleep(after)
+        if when is not None:
+            latest = time.monotonic() + 60
+            while not when() and time.monotonic() < latest:
+                time.sleep(0.005)
+        for number in send if after is not None or when is not None else ():
+            time.sleep(after or 0.01)
             with suppress(ProcessLookupError):  # it had ended before
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, number)
         status = int(self._process.stdout.readline())
         number = self.phase.read_bytes()[0]
         return Ended(
@@ -107,6 +112,11 @@ class Nursery:
             saving=bool(number & SAVING),
             said=self.said.read_text(),
         )
+
+    def doing(self, phase: str) -> bool:
+        """Whether the command is in that phase now."""
+        shown = self.phase.read_bytes()
+        return bool(shown) and PHASES[shown[0] & ~SAVING] == phase
 
     def __enter__(self) -> Nursery:
         return self
