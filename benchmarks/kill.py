@@ -22,8 +22,10 @@ from kills import Ended, Nursery, kill_until_it_ends, outcome
 from slipstream import Recipe, synthesize
 
 KINDS = {
-    "sgd, as it comes": (),
+    "sgd, as it comes": ("embedding.optimizer=sgd", "dense.optimizer=sgd"),
     "sgd, shuffled, two epochs, validated": (
+        "embedding.optimizer=sgd",
+        "dense.optimizer=sgd",
         "shuffle=true",
         "epochs=2",
         "early_stopping.every_inputs=9000",

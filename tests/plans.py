@@ -30,7 +30,7 @@ def engine_of(
     sizes = SIZES if model == "dlrm" else {}
     made = build_model(model, schema, seed=1, table_settings=settings, **sizes, **options)
     rows = Embeddings(made.layout, seed=2, engine=tables)
-    return Engine(rows, DensePart(made.double(), dense or Dense(lr=0.1)))
+    return Engine(rows, DensePart(made.double(), dense or Dense(optimizer="sgd", lr=0.1)))
 
 
 class Batches:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slipstream import ConfigError
 from slipstream.config import (
-    LR,
+    ROW_LR,
     Config,
     Dense,
     Embedding,
@@ -188,9 +188,18 @@ def test_a_misspelt_key_is_an_error_that_names_the_right_one(path, data):
         ("embedding.tables.ad=3", "embedding.tables.ad is 3; it must be a mapping of keys."),
         ("embedding.tables.ad.dim=0", "embedding.tables.ad.dim is 0; it must be a whole"),
         ("embedding.tables.ad.init.kind=x", "embedding.tables.ad.init.kind is 'x'; it must be"),
-        ("embedding.tables.ad.eps=1", "embedding.tables.ad.eps is 1.0, but sgd has no eps; leave"),
-        ("embedding.beta1=0.5", "embedding.beta1 is 0.5, but sgd has no beta1; leave it out."),
-        ("dense.eps=1e-8", "dense.eps is 1e-08, but sgd has no eps; leave it out."),
+        (
+            "embedding.tables.ad.beta2=0.5",
+            "embedding.tables.ad.beta2 is 0.5, but rowwise_adagrad has",
+        ),
+        (
+            "embedding.beta1=0.5",
+            "embedding.beta1 is 0.5, but rowwise_adagrad has no beta1; leave it out.",
+        ),
+        (
+            "dense={optimizer: sgd, eps: 1.0}",
+            "dense.eps is 1.0, but sgd has no eps; leave it out.",
+        ),
         (
             "evaluate.at=[0.5, 1.5]",
             "evaluate.at is [0.5, 1.5]; it must be a list of numbers above 0",
@@ -306,7 +315,7 @@ def test_the_reference_of_all_keys_is_up_to_date():
 
 
 def test_names_are_those_of_the_embedding_tables():
-    assert set(OPTIMIZERS) == set(_ROW_OPTIONS) == set(LR)
+    assert set(OPTIMIZERS) == set(_ROW_OPTIONS) == set(ROW_LR)
     for name, optimizer in OPTIMIZERS.items():
         assert {one.name for one in fields(optimizer)} == {"lr", *_ROW_OPTIONS[name]}
     assert set(get_args(StorageName)) == set(get_args(spec.Storage))
@@ -316,6 +325,7 @@ def test_names_are_those_of_the_embedding_tables():
 
 def test_a_table_takes_what_holds_for_all_unless_its_optimizer_is_another():
     embedding = Embedding(
+        optimizer="sgd",
         lr=0.5,
         weight_decay=0.1,
         storage="bf16",
@@ -330,7 +340,7 @@ def test_a_table_takes_what_holds_for_all_unless_its_optimizer_is_another():
         "ad": {"dim": 4, "optimizer": Sgd(0.2, 0.1), "init": spec.Init("zeros")},
         "user": {"optimizer": Adam(beta1=0.5), "storage": "fp32"},
     }
-    assert Embedding().settings() == ({"optimizer": Sgd(0.1), "storage": "fp32"}, {})
+    assert Embedding(optimizer="sgd").settings() == ({"optimizer": Sgd(0.1), "storage": "fp32"}, {})
     assert Dense(optimizer="adam").rate == 0.001
 
 

@@ -11,7 +11,7 @@ from slipstream.config import Dense
 from slipstream.embedding.optimizers import Adagrad, Adam, RowwiseAdagrad, Sgd
 
 OPTIMIZERS = {
-    "sgd": (Sgd(0.1), Dense(lr=0.1)),
+    "sgd": (Sgd(0.1), Dense(optimizer="sgd", lr=0.1)),
     "adagrad": (Adagrad(0.05), Dense(optimizer="adagrad", lr=0.05)),
     "row-wise adagrad": (RowwiseAdagrad(0.05), Dense(optimizer="adagrad", lr=0.05)),
     "adam": (Adam(0.01), Dense(optimizer="adam", lr=0.01)),
@@ -187,7 +187,9 @@ def test_padding_moves_nothing(kind):
 
 
 def test_a_long_gradient_is_shortened_and_a_short_one_is_not():
-    free, far, near = (engine_of(Sgd(0.0), Dense(lr=1.0, clip=clip)) for clip in (None, 1e9, 1e-3))
+    free, far, near = (
+        engine_of(Sgd(0.0), Dense(optimizer="sgd", lr=1.0, clip=clip)) for clip in (None, 1e9, 1e-3)
+    )
     before = values_of(free)
     for engine in (free, far, near):
         step(engine, plan_of(engine, Batches().inputs(8)))
@@ -199,7 +201,10 @@ def test_a_long_gradient_is_shortened_and_a_short_one_is_not():
 
 
 def test_factor_multiplies_both_learning_rates():
-    half, whole = engine_of(Sgd(0.1), Dense(lr=0.1)), engine_of(Sgd(0.05), Dense(lr=0.05))
+    half, whole = (
+        engine_of(Sgd(0.1), Dense(optimizer="sgd", lr=0.1)),
+        engine_of(Sgd(0.05), Dense(optimizer="sgd", lr=0.05)),
+    )
     inputs = Batches().inputs(8)
     step(half, plan_of(half, inputs), 0.5)
     step(whole, plan_of(whole, inputs))

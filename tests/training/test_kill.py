@@ -17,6 +17,8 @@ SETTINGS = (
 MLPS = ("model.bottom=[16]", "model.top=[16]")
 KINDS = {
     "sgd, shuffled, two epochs, validated": (
+        "embedding.optimizer=sgd",
+        "dense.optimizer=sgd",
         "shuffle=true",
         "epochs=2",
         "limit=2500",

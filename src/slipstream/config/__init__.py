@@ -2,7 +2,8 @@
 
 from slipstream.config.config import Config
 from slipstream.config.sections import (
-    LR,
+    DENSE_LR,
+    ROW_LR,
     Checkpoint,
     Dense,
     EarlyStopping,
@@ -16,7 +17,8 @@ from slipstream.config.sections import (
 )
 
 __all__ = [
-    "LR",
+    "DENSE_LR",
+    "ROW_LR",
     "Checkpoint",
     "Config",
     "Dense",

@@ -21,7 +21,7 @@ from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints, Found, load
 from slipstream.training.diverged import DivergedError, diverged_after, diverged_in
 from slipstream.training.evaluation import evaluate
-from slipstream.training.memory import Peak
+from slipstream.training.memory import Peak, keep_memory
 from slipstream.training.metrics import Scores
 from slipstream.training.progress import Pace, Report
 from slipstream.training.recent import Recent
@@ -74,6 +74,7 @@ def train(
     if dataset.folder is not None:
         config = replace(config, data=str(dataset.folder.absolute()))
     model = build.model_of(config, dataset)
+    keep_memory()
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     with ExitStack() as stack:

@@ -175,10 +175,10 @@ def _misfits(saved: dict[str, SavedTable], tables: list[TableSpec]) -> Iterator[
         ):
             if was != now:
                 yield f"table {table.name!r} was saved with {was} {what} and now has {now}."
-        if one.optimizer != table.optimizer.name:
+        if one.optimizer != table.moved_by.name:
             yield (
                 f"table {table.name!r} was trained with {one.optimizer}, whose state "
-                f"{table.optimizer.name} cannot go on with. Use {one.optimizer}."
+                f"{table.moved_by.name} cannot go on with. Use {one.optimizer}."
             )
 
 
