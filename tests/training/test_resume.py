@@ -255,3 +255,12 @@ def test_the_configuration_in_the_folder_repeats_the_run(tmp_path):
     again = Config.read(tmp_path / "one" / "config.yaml")
     assert again.compile == "off"
     assert train(clicks(), again, tmp_path / "two")["weights_digest"] == wanted["weights_digest"]
+
+
+def test_what_cannot_change_on_the_way_is_named(tmp_path):
+    stopped_run(tmp_path)
+    before = (tmp_path / "config.yaml").read_bytes()
+    changed = config(*SETTINGS, "dense.lr=0.5", "model.top=[8]", seed=3, batch_size=32)
+    with pytest.raises(ConfigError, match=r"another model.top, seed, batch_size, dense.lr, which"):
+        train(clicks(), changed, tmp_path, resume=True)
+    assert (tmp_path / "config.yaml").read_bytes() == before

@@ -21,9 +21,6 @@ from slipstream.errors import ConfigError
 if TYPE_CHECKING:  # torch takes seconds to import: commands do so when they run
     from slipstream.config import Config
 
-# What may change when a run is resumed: none of it changes a weight.
-_FREE = ("threads", "checkpoint", "log", "epochs")
-
 
 @says_what_is_wrong
 def train(
@@ -99,21 +96,11 @@ def _resumed(run: Path, file: Path | None, flags: dict[str, Any], settings: list
     from slipstream.training.run import Run
 
     begun = Run.open(run).config
+    wanted = begun
     if file is not None:
         wanted = Config.read(file)
-        wanted = replace(wanted, compile=begun.compile, data=wanted.data or begun.data)
-    else:
-        wanted = begun
-    wanted = _with_flags(wanted, flags).with_settings(settings)
-    fixed = [
-        key for key in begun.differences(wanted) if key.partition(".")[0] not in (*_FREE, "data")
-    ]
-    if fixed:
-        raise ConfigError(
-            f"The run in {run} was begun with another {', '.join(fixed)}, which cannot change on "
-            "the way. Leave it out, or begin another run."
-        )
-    return wanted
+        wanted = replace(wanted, data=wanted.data or begun.data)
+    return _with_flags(wanted, flags).with_settings(settings)
 
 
 def _with_flags(config: Config, flags: dict[str, Any]) -> Config:

@@ -25,7 +25,7 @@ from slipstream.training.memory import Peak, keep_memory
 from slipstream.training.metrics import Scores
 from slipstream.training.progress import Pace, Report
 from slipstream.training.recent import Recent
-from slipstream.training.resume import to_go_on_from
+from slipstream.training.resume import to_go_on_from, to_go_on_with
 from slipstream.training.run import Lines, Run
 from slipstream.training.schedule import rate
 from slipstream.training.state import Hooks, State, StoppedError
@@ -65,7 +65,9 @@ def train(
     """
     hooks = hooks or Hooks()
     run = Run.open(Path(out)) if resume else Run(Path(out))
-    if not resume:
+    if resume:
+        config = to_go_on_with(run, config)
+    else:
         run.check_free(force)
     # Everything that can be wrong with what was asked for is found before the folder is touched.
     build.check(config, dataset)
@@ -79,16 +81,18 @@ def train(
         torch.set_num_threads(config.threads)
     with ExitStack() as stack:
         stack.enter_context(run.claimed())
-        found = to_go_on_from(run, config, dataset, len(order), hooks.say) if resume else None
-        summary = run.summary if resume and run.config.epochs == config.epochs else None
-        if summary is not None:
-            hooks.say(f"The run in {out} has already ended.")
-            return summary
-        if not resume:
+        found = None
+        if resume:
+            summary = run.summary if run.config.epochs == config.epochs else None
+            if summary is not None:
+                hooks.say(f"The run in {out} has already ended.")
+                return summary
+            found = to_go_on_from(run, config, dataset, len(order), hooks.say)
+            if run.config != config:
+                run.write_config(config)
+        else:
             run.check_free(force)
             run.begin(config)
-        elif run.config != config:
-            run.write_config(config)
         trainer = Trainer(dataset, config, run, hooks, stack, model)
         trainer.start(found)
         trainer.run_through()

@@ -1,14 +1,37 @@
-"""Which checkpoint a run that is resumed goes on from."""
+"""How a run that is resumed goes on: with which configuration, from which checkpoint."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.errors import ConfigError
 from slipstream.training.checkpoint import Found, newest
 from slipstream.training.run import Run
+
+# What may change when a run is resumed; `data` is the place of the data set, which is recognized.
+_FREE = ("data", "threads", "checkpoint", "log", "epochs")
+
+
+def to_go_on_with(run: Run, wanted: Config) -> Config:
+    """The configuration with which a run goes on, if it may; an error names the keys it may not.
+
+    Args:
+        run: The run.
+        wanted: How it is to go on.
+    """
+    begun = run.config
+    if wanted.compile == "auto":
+        wanted = replace(wanted, compile=begun.compile)
+    fixed = [key for key in begun.differences(wanted) if key.partition(".")[0] not in _FREE]
+    if fixed:
+        raise ConfigError(
+            f"The run in {run.folder} was begun with another {', '.join(fixed)}, which cannot "
+            "change on the way. Leave it out, or begin another run."
+        )
+    return wanted
 
 
 def to_go_on_from(
