@@ -21,6 +21,7 @@ from slipstream.plan import Plan, Planner
 from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints, load, newest, weights_digest
 from slipstream.training.evaluation import evaluate
+from slipstream.training.fit import described
 from slipstream.training.memory import Peak
 from slipstream.training.metrics import Scores
 from slipstream.training.progress import Report
@@ -129,6 +130,7 @@ class Trainer:
         stack.enter_context(self.saver)
         model = build.model_of(config, dataset)
         self.placement = build.placement_of(model.layout, dataset)
+        self.described = described(dataset)
         # Rows that a checkpoint brings need no first values.
         fresh = next(run.checkpoints.glob("[0-9]*"), None) is None
         self.engine = build.engine_of(config, model, steps=0, fresh=fresh)
@@ -293,6 +295,7 @@ class Trainer:
             self.engine.dense.state_dict() | recent,
             {
                 "dataset": self.dataset.manifest.checksum,
+                "data": self.described,
                 "lines": self.lines.secured(),
                 "training": asdict(self.state),
             },
