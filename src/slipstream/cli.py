@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from slipstream.commands import data, evaluate, prepare, synth, train
+from slipstream.commands import data, evaluate, predict, prepare, synth, train
 from slipstream.version import __version__
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app.command("synth")(synth.synth)
 app.command("prepare")(prepare.prepare)
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
+app.command("predict")(predict.predict)
 app.add_typer(data.app, name="data")
 
 
