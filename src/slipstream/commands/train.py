@@ -41,7 +41,9 @@ def train(
     seed: int | None = typer.Option(None, help="Of first weights and of shuffling.  [0]"),
     shuffle: bool | None = typer.Option(None, "--shuffle", help="Shuffle by blocks."),
     precision: str | None = typer.Option(None, help="Of the dense part: fp32 or bf16.  [fp32]"),
-    init_from: str | None = typer.Option(None, metavar="RUN", help="Begin with its weights."),
+    init_from: str | None = typer.Option(
+        None, metavar="RUN", help="Begin with its weights and rows."
+    ),
     settings: list[str] = typer.Option(
         [], "--set", metavar="KEY=VALUE", help="Any key of the config."
     ),

@@ -22,6 +22,7 @@ from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints, load, newest, weights_digest
 from slipstream.training.evaluation import evaluate
 from slipstream.training.fit import described
+from slipstream.training.init_from import init_from
 from slipstream.training.memory import Peak
 from slipstream.training.metrics import Scores
 from slipstream.training.progress import Report
@@ -52,6 +53,7 @@ class State:
     curve: list[dict[str, Any]] = field(default_factory=list)
     best_validation: float | None = None
     no_better: int = 0
+    init_from: dict[str, Any] | None = None
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_PHASES, 0.0))
 
     @property
@@ -103,6 +105,8 @@ def train(
         (1700, 'plain')
     """
     folder = Path(out)
+    if config.init_from and not resume and Path(config.init_from).resolve() == folder.resolve():
+        raise ConfigError(f"{folder} cannot be begun from itself. Choose another folder for it.")
     steps = build.steps_of(config, build.order_of(config, dataset))
     config = build.resolved(config, steps)
     run = Run.open(folder) if resume else Run.create(folder, config, force=force)
@@ -158,6 +162,9 @@ class Trainer:
             self.state = State(**state["training"])
             length = state["lines"]
             self.hooks.say(f"Going on from input {self.state.position:,} of {self.total:,}.")
+        elif self.config.init_from is not None:
+            run, say = self.config.init_from, self.hooks.say
+            self.state.init_from = init_from(run, self.engine, self.dataset, say)
         board = self.config.log.tensorboard
         self.lines = Lines(self.run.folder, length, board, self.state.position)
         self._stack.callback(self.lines.close)
@@ -316,6 +323,7 @@ class Trainer:
             **build.about(self.config, self.dataset),
             **scores.to_json(),
             "oracle_auc": oracle["auc"] if oracle else None,
+            "init_from": state.init_from,
             "inputs_total": self.total,
             "inputs_trained": state.inputs_trained,
             "inputs_skipped": skipped,
