@@ -137,7 +137,9 @@ def our_embeddings(optimizer: str) -> Callable[..., None]:
     """Plan, lookup and update; the gradient is one."""
     from slipstream.embedding.tables import Embeddings
     from slipstream.placement.resident import Resident
+    from slipstream.training.memory import keep_memory
 
+    keep_memory()
     layout = our_layout(optimizer)
     tables = Embeddings(layout)
     placement = Resident(layout, [f.column for f in layout.features])
@@ -158,17 +160,18 @@ def our_embeddings(optimizer: str) -> Callable[..., None]:
 def our_step(precision: str, compiled: bool) -> Callable[..., None]:
     """The whole step as `slipstream train` makes it, from a batch in memory."""
     from slipstream.config import Dense
-    from slipstream.models import build_model
-
     from slipstream.data.batch import Batch
     from slipstream.data.schema import Column, Schema, Table
     from slipstream.embedding.optimizers import Sgd
     from slipstream.embedding.tables import Embeddings
+    from slipstream.models import build_model
     from slipstream.placement.resident import Resident
     from slipstream.plan import Planner
     from slipstream.training.dense import DensePart
     from slipstream.training.engine import Engine
+    from slipstream.training.memory import keep_memory
 
+    keep_memory()
     rows = table_rows()
     schema = Schema(
         tuple(Table(f"C{n}", r, r - 1) for n, r in enumerate(rows)),

@@ -1,6 +1,7 @@
 """Hypothesis profiles, and tests that need a part which not every machine has."""
 
 import os
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -18,6 +19,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 PARTS = {
     "cuda": (torch.cuda.is_available, "no CUDA device on this machine"),
+    "lightning": (lambda: find_spec("lightning") is not None, "lightning is not installed"),
+    "accelerate": (lambda: find_spec("accelerate") is not None, "accelerate is not installed"),
 }
 
 

@@ -25,24 +25,35 @@ if TYPE_CHECKING:
     from slipstream.data.synthetic.synth import Recipe, synthesize
     from slipstream.data.tables import from_table
     from slipstream.data.verify import verify
+    from slipstream.embedding.module import EmbeddingTables
+    from slipstream.embedding.optimizers import Adagrad, Adam, RowwiseAdagrad, Sgd
+    from slipstream.embedding.spec import Feature, Init, TableSpec
     from slipstream.errors import ConfigError, DataError, SlipstreamError
     from slipstream.ordering.order import InputOrder
 
 __all__ = [
+    "Adagrad",
+    "Adam",
     "Batch",
     "Column",
     "ConfigError",
     "DataError",
     "Dataset",
+    "EmbeddingTables",
+    "Feature",
+    "Init",
     "InputOrder",
     "ListBatch",
     "Lists",
     "Loader",
     "Part",
     "Recipe",
+    "RowwiseAdagrad",
     "Schema",
+    "Sgd",
     "SlipstreamError",
     "Table",
+    "TableSpec",
     "__version__",
     "from_arrays",
     "from_table",
@@ -60,6 +71,9 @@ _WHERE = {
     "data.synthetic.synth": ("Recipe", "synthesize"),
     "data.tables": ("from_table",),
     "data.verify": ("verify",),
+    "embedding.module": ("EmbeddingTables",),
+    "embedding.optimizers": ("Adagrad", "Adam", "RowwiseAdagrad", "Sgd"),
+    "embedding.spec": ("Feature", "Init", "TableSpec"),
     "errors": ("ConfigError", "DataError", "SlipstreamError"),
     "ordering.order": ("InputOrder",),
 }

@@ -72,6 +72,7 @@ def test_rowwise_adagrad_is_the_definition_of_fbgemm(decay, engine):
         ("sgd", {"lr": -1}, "at least 0"),
         ("sgd", {"lr": float("nan")}, "at least 0"),
         ("sgd", {"lr": "fast"}, "at least 0"),
+        ("adam", {"beta2": 1}, "to below 1"),
     ],
 )
 def test_options_that_make_no_sense_are_errors(name, options, part):

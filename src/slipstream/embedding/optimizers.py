@@ -5,10 +5,10 @@ They know nothing of tables. What they write is the plain reference; kernels rep
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 
 from slipstream.errors import ConfigError, did_you_mean
@@ -28,6 +28,9 @@ class Sgd:
     lr: float = 0.01
     weight_decay: float = 0.0
     name: ClassVar[str] = "sgd"
+
+    def __post_init__(self) -> None:
+        _check(self)
 
     def state(self, dim: int) -> dict[str, int]:  # noqa: ARG002 - the same question for all
         """The values kept beside a row of so many elements: names and how many."""
@@ -55,6 +58,9 @@ class Adagrad:
     weight_decay: float = 0.0
     name: ClassVar[str] = "adagrad"
 
+    def __post_init__(self) -> None:
+        _check(self)
+
     def state(self, dim: int) -> dict[str, int]:
         """The values kept beside a row of so many elements: names and how many."""
         return {"sum": dim}
@@ -81,6 +87,9 @@ class RowwiseAdagrad:
     eps: float = 1e-8
     weight_decay: float = 0.0
     name: ClassVar[str] = "rowwise_adagrad"
+
+    def __post_init__(self) -> None:
+        _check(self)
 
     def state(self, dim: int) -> dict[str, int]:  # noqa: ARG002 - the same question for all
         """The values kept beside a row of so many elements: names and how many."""
@@ -112,6 +121,9 @@ class Adam:
     beta2: float = 0.999
     eps: float = 1e-8
     name: ClassVar[str] = "adam"
+
+    def __post_init__(self) -> None:
+        _check(self)
 
     def state(self, dim: int) -> dict[str, int]:
         """The values kept beside a row of so many elements: names and how many."""
@@ -146,13 +158,17 @@ def row_optimizer(name: str, **options: Any) -> RowOptimizer:
         raise ConfigError(f"There is no row optimizer {name!r}.{did_you_mean(name, OPTIMIZERS)}")
     kind = OPTIMIZERS[name]
     known = asdict(kind())
-    for option, value in options.items():
+    for option in options:
         if option not in known:
             raise ConfigError(f"{name} has no option {option!r}.{did_you_mean(option, known)}")
-        if not (
-            isinstance(value, int | float) and value >= 0 and torch.isfinite(torch.tensor(value))
-        ):
-            raise ConfigError(
-                f"{option} of {name} is {value!r}; it must be a number of at least 0."
-            )
     return kind(**options)
+
+
+def _check(optimizer: RowOptimizer) -> None:
+    for option, value in asdict(optimizer).items():
+        wanted = "a number of at least 0"
+        good = isinstance(value, int | float) and math.isfinite(value) and value >= 0
+        if option.startswith("beta"):
+            wanted, good = "a number from 0 to below 1", good and value < 1
+        if not good:
+            raise ConfigError(f"{option} of {optimizer.name} is {value!r}; it must be {wanted}.")

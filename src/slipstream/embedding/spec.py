@@ -45,7 +45,8 @@ class TableSpec:
         name: The table's name.
         rows: Its rows; every id is below it.
         dim: Elements of a row.
-        optimizer: How its rows move.
+        optimizer: How its rows move; None leaves it to whoever holds the tables, and is plain
+            SGD where nobody says.
         storage: How a row is kept: float32, bfloat16, or float32 in two halves of 16 bits of
             which the forward pass reads the upper one. float64 is for checks.
         init: What a row is before it is trained.
@@ -54,7 +55,7 @@ class TableSpec:
     name: str
     rows: int
     dim: int
-    optimizer: RowOptimizer = field(default_factory=Sgd)
+    optimizer: RowOptimizer | None = None
     storage: Storage = "fp32"
     init: Init = field(default_factory=Init)
 
@@ -67,6 +68,11 @@ class TableSpec:
                 f"Table {self.name!r} has storage {self.storage!r}."
                 f"{did_you_mean(self.storage, get_args(Storage))}"
             )
+
+    @property
+    def moved_by(self) -> RowOptimizer:
+        """The optimizer, plain SGD where none was chosen."""
+        return self.optimizer or Sgd()
 
 
 @dataclass(frozen=True)
@@ -130,7 +136,7 @@ class Group:
     @property
     def optimizer(self) -> RowOptimizer:
         """How its rows move."""
-        return self.tables[0].optimizer
+        return self.tables[0].moved_by
 
     @property
     def storage(self) -> Storage:
@@ -171,6 +177,11 @@ class Layout:
                     f"Column {feature.column!r} uses the embedding table {feature.table!r}, "
                     f"which is not defined.{did_you_mean(feature.table, names)}"
                 )
+            if feature.kind not in get_args(Kind):
+                raise ConfigError(
+                    f"Column {feature.column!r} is of kind {feature.kind!r}."
+                    f"{did_you_mean(feature.kind, get_args(Kind))}"
+                )
             if feature.kind == "sequence" and feature.length < 1:
                 raise ConfigError(f"The sequence {feature.column!r} needs a length of at least 1.")
 
@@ -183,7 +194,8 @@ class Layout:
         """The tables by (dimension, storage, optimizer), in the order of their first table."""
         alike: dict[object, list[TableSpec]] = {}
         for table in self.tables:
-            alike.setdefault((table.dim, table.storage, table.optimizer), []).append(table)
+            key = (table.dim, table.storage, table.moved_by)
+            alike.setdefault(key, []).append(table)
         return tuple(self._group(tables) for tables in alike.values())
 
     def place(self, feature: int) -> tuple[int, int]:

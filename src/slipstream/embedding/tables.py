@@ -74,8 +74,19 @@ class Embeddings:
             step: The number of the step, from 1.
             factor: Of every table's learning rate.
         """
-        for number, (store, plan) in enumerate(zip(self.stores, groups, strict=True)):
-            gradient = self._gradient(number, plan, embedded)
+        gradients = [self._gradient(n, plan, embedded) for n, plan in enumerate(groups)]
+        self.move(groups, gradients, step=step, factor=factor)
+
+    def move(
+        self,
+        groups: Sequence[GroupPlan],
+        gradients: Sequence[Tensor | None],
+        *,
+        step: int,
+        factor: float = 1.0,
+    ) -> None:
+        """Move the rows by gradient vectors, those of each group as `Touched` numbers them."""
+        for store, plan, gradient in zip(self.stores, groups, gradients, strict=True):
             if gradient is not None:
                 lr = store.group.optimizer.lr * factor
                 self._kernels.update(store, plan, gradient, lr, step)

@@ -119,10 +119,10 @@ class _GroupPlanner:
         if moves is not None:
             entries = np.where((entries >= 0) & moves[entries], entries, -1)
         longest = int(np.diff(bounds).max(initial=0))
-        table = self._scratch("table", 2 * (1 << max(4, (2 * longest - 1).bit_length())))
-        rows, counts = (np.empty(len(entries), dtype=np.int64) for _ in range(2))
-        which = self._scratch("which", len(entries))[: len(entries)]
-        found = planning.distinct(entries, bounds, table.reshape(-1, 2), rows, counts, which)
+        table = self._scratch("table", 1 << max(4, (2 * longest - 1).bit_length()))
+        counts, which = (self._scratch(name, len(entries)) for name in ("counts", "which"))
+        rows = np.empty(len(entries), dtype=np.int64)
+        found = planning.distinct(entries, bounds, table, rows, counts, which)
         starts = np.empty(found + 1, dtype=np.int64)
         out = np.empty(len(entries), dtype=np.int64)
         planning.by_row(which, sources, counts[:found], starts, out)
@@ -187,7 +187,7 @@ class _GroupPlanner:
 
     def _scratch(self, name: str, size: int) -> Array:
         if name not in self._room or len(self._room[name]) < size:
-            self._room[name] = np.empty(size, dtype=np.int64)
+            self._room[name] = np.empty(size, dtype=np.int32)
         return self._room[name][:size]
 
 

@@ -23,7 +23,7 @@ from slipstream.training.checkpoint import Checkpoints, load, newest, weights_di
 from slipstream.training.evaluation import evaluate
 from slipstream.training.fit import described
 from slipstream.training.init_from import init_from
-from slipstream.training.memory import Peak
+from slipstream.training.memory import Peak, keep_memory
 from slipstream.training.metrics import Scores
 from slipstream.training.progress import Report
 from slipstream.training.recent import Recent
@@ -110,6 +110,7 @@ def train(
     steps = build.steps_of(config, build.order_of(config, dataset))
     config = build.resolved(config, steps)
     run = Run.open(folder) if resume else Run.create(folder, config, force=force)
+    keep_memory()
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     with ExitStack() as stack:

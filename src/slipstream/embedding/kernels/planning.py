@@ -126,7 +126,8 @@ def distinct(
     Args:
         slots: The slots of all lookups; those below 0 are left out.
         bounds: Where the lookups of each table begin and end: tables share no slots.
-        table: Room for a hash table, int64 `[a power of two, at least twice the lookups, 2]`.
+        table: Room for a hash table of numbers, int32: a power of two, at least twice the
+            lookups of a table.
         rows: Out: the distinct slots by table and first occurrence.
         counts: Out: how often each occurs.
         which: Out: for each lookup the number of its slot in `rows`, -1 where left out.
@@ -138,22 +139,24 @@ def distinct(
         while size < 2 * (last - first):
             size *= 2
         mask = np.uint64(size - 1)
-        table[:size, 0] = -1
+        for place in range(size):
+            table[place] = -1
         for k in range(first, last):
             slot = slots[k]
             if slot < 0:
                 which[k] = -1
                 continue
-            place = ((np.uint64(slot) * _MIX) >> np.uint64(40)) & mask
-            while table[place, 0] != slot and table[place, 0] != -1:
-                place = (place + np.uint64(1)) & mask
-            if table[place, 0] == -1:
-                table[place, 0] = slot
-                table[place, 1] = found
-                rows[found] = slot
-                counts[found] = 0
+            at = ((np.uint64(slot) * _MIX) >> np.uint64(40)) & mask
+            number = table[at]
+            while number >= 0 and rows[number] != slot:
+                at = (at + np.uint64(1)) & mask
+                number = table[at]
+            if number < 0:
+                number = found
+                table[at] = number
+                rows[number] = slot
+                counts[number] = 0
                 found += 1
-            number = table[place, 1]
             counts[number] += 1
             which[k] = number
     return found

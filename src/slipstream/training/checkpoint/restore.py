@@ -191,10 +191,10 @@ def _misfits(saved: dict[str, SavedTable], tables: list[TableSpec], state: bool)
         ):
             if was != now:
                 yield f"table {table.name!r} was saved with {was} {what} and now has {now}."
-        if state and one.optimizer != table.optimizer.name:
+        if state and one.optimizer != table.moved_by.name:
             yield (
                 f"table {table.name!r} was trained with {one.optimizer}, whose state "
-                f"{table.optimizer.name} cannot go on with. Use {one.optimizer}."
+                f"{table.moved_by.name} cannot go on with. Use {one.optimizer}."
             )
 
 
