@@ -72,7 +72,9 @@ def train(
     }
     if resume and force:
         raise ConfigError("Choose one of --resume (go on) and --force (begin anew).")
-    chosen = _resumed(to, config, flags, settings) if resume else _chosen(config, flags, settings)
+    chosen = (
+        _resumed(to, config, flags, settings) if resume else chosen_config(config, flags, settings)
+    )
     if not chosen.data:
         raise ConfigError("Say what to train on: slipstream train DATA --out RUN.")
     with _asked_to_stop() as stop, training_progress() as report:
@@ -87,7 +89,8 @@ def train(
     _tell(summary, to)
 
 
-def _chosen(file: Path | None, flags: dict[str, Any], settings: list[str]) -> Config:
+def chosen_config(file: Path | None, flags: dict[str, Any], settings: list[str]) -> Config:
+    """The configuration of a file, with flags and settings put over it, in this order."""
     from slipstream.config import Config
 
     config = Config.read(file) if file else Config()

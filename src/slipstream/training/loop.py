@@ -142,6 +142,7 @@ class Trainer:
         self.state = State()
         self.recent = Recent(_RECENT)
         self.peak = Peak()
+        stack.callback(self.peak.close)
         self._stack = stack
         self._saved_at = time.monotonic()
         every = config.log.every_inputs
