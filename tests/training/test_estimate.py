@@ -58,7 +58,7 @@ def test_what_only_the_beginning_takes_is_counted_too(data):
 
 
 def test_tables_too_large_for_any_memory_are_no_trouble(data):
-    config = Config().with_settings(["model.dim=1000000"])
+    config = Config().with_settings(["model.dim=1000000", "embedding.optimizer=sgd"])
     before = anonymous()
     made = estimate(data, config.with_settings(["model.bottom=[1]", "model.top=[1]"]))
     assert made.host["rows"] == 4 * 10**6 * sum(table.rows for table in data.schema.tables)
