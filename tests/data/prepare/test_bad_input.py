@@ -262,6 +262,15 @@ def test_whole_numbers_in_text_must_be_written_in_one_way(tmp_path):
             prepare_table(tmp_path, [file], schema)
 
 
+@pytest.mark.parametrize("weight", ["-1", "-1e-300", "1e39", "nan", ""])
+def test_a_weight_that_no_number_of_32_bits_holds_is_named(tmp_path, weight):
+    file = tmp_path / "log.csv"
+    file.write_text(f"click,shop,weight\n1,a,3e38\n1,a,{weight}\n")
+    schema = {"label": "click", "categorical": ["shop"], "weight": "weight"}
+    with pytest.raises(DataError, match=r"line 3: column 'weight' has .* instead of a weight"):
+        prepare_table(tmp_path, [file], schema)
+
+
 @pytest.mark.parametrize("header", ["click,shop,z,z", "click,shop,,"])
 def test_columns_that_nobody_asks_for_may_be_called_anything(tmp_path, header):
     file = tmp_path / "log.csv"

@@ -97,7 +97,7 @@ class Parser:
                 file, block, spec.label, expected, values.label
             ).values
         if spec.weight is not None:
-            expected = "a weight from 0 on"
+            expected = "a weight from 0 to 3.4e38"
             block.singles["weight"] = self._take(
                 file, block, spec.weight, expected, values.weight
             ).values
