@@ -157,6 +157,17 @@ def test_a_cut_off_compressed_file_is_named_with_its_last_line(tmp_path, ending,
         assert [path.name for path in tmp_path.iterdir()] == [file.name]
 
 
+@pytest.mark.parametrize("names", [None, ["shop", "tags"]])
+def test_the_first_line_may_be_as_long_as_any_other(tmp_path, names):
+    tags = " ".join(map(str, range(150_000)))
+    first = f"a,{tags}" if names else f'shop,tags,"{tags}"'
+    file = tmp_path / "log.csv"
+    file.write_text(f"{first}\n" + ("a,1 2\n" if names else "a,1 2,\n") * 3)
+    schema = {"categorical": ["shop"], "lists": [{"name": "tags", "values": "int"}]}
+    made = prepare_table(tmp_path, [file], {**schema, "names": names}, **WHOLE)
+    assert made.manifest.source["rows_read"] == (4 if names else 3)
+
+
 @pytest.mark.parametrize("name", ["log.tsv", "log.tsv.gz", "log.tsv.zst"])
 def test_an_empty_file_is_an_error(tmp_path, name):
     (tmp_path / name).touch()

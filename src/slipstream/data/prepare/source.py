@@ -68,7 +68,7 @@ class Source:
     def _fields(self, number: int, path: Path) -> tuple[str, ...]:
         if self.is_parquet(number):
             return tuple(self.types[number])
-        line, second = first_line(path)
+        line, second = first_line(path, self.block)
         if self.spec.fields is not None:
             return self.spec.fields
         names = header_fields(line, path, self.separator(number), self.spec.quotes)
