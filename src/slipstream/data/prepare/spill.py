@@ -10,7 +10,6 @@ import numpy as np
 
 from slipstream.data.inputs import Array
 
-
 _MOST_OPEN = 256  # files at once; systems allow a process about a thousand
 
 
