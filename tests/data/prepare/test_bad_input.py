@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -142,6 +143,24 @@ def test_a_header_where_none_belongs_is_named(tmp_path):
     file = write(tmp_path / "log.tsv", [names, *criteo_rows(5)])
     with pytest.raises(DataError, match=r"line 1: .*'label'.* looks like a header"):
         prepare_criteo([file], tmp_path / "out")
+
+
+@pytest.mark.parametrize("names", ["user,item,category,behaviour,time", "u,i,c,b,timestamp"])
+def test_a_header_is_named_where_the_first_column_is_not_the_first_one_read(tmp_path, names):
+    file = tmp_path / "log.csv"
+    file.write_text(f"{names}\n" + "7,8,9,pv,1511544070\n" * 3)
+    with pytest.raises(DataError, match=r"log\.csv, line 1: column 'time' .* looks like a header"):
+        prepare(log_spec("taobao", {}), [file], tmp_path / "out")
+    file.write_text("7,8,9,pv,never\n" + "7,8,9,pv,1511544070\n" * 3)
+    with pytest.raises(DataError, match="line 1: column 'time' has 'never' instead of a time"):
+        prepare(log_spec("taobao", {}), [file], tmp_path / "out")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes: not tested here")
+def test_a_pipe_is_told_from_a_file_that_does_not_exist(tmp_path):
+    os.mkfifo(tmp_path / "log.tsv")
+    with pytest.raises(DataError, match=r"log\.tsv is no file but a pipe"):
+        prepare_criteo([tmp_path / "log.tsv"], tmp_path / "out")
 
 
 @pytest.mark.parametrize("ending", [".gz", ".zst"])

@@ -56,6 +56,8 @@ class Source:
         for path in inputs:
             if not path.is_file():
                 what = "is a folder" if path.is_dir() else "does not exist"
+                if path.exists() and not path.is_dir():
+                    what = "is no file but a pipe or a device, which cannot be read twice"
                 raise DataError(f"{path} {what}. Name the files of the log.")
         self.starts = [0] * len(inputs)
         self.names: list[tuple[str, ...]] = []
