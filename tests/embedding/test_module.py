@@ -11,6 +11,7 @@ from torch.nn import functional
 
 import slipstream
 from slipstream import EmbeddingTables, Feature, TableSpec
+from slipstream.embedding.spec import Layout
 from slipstream.errors import DataError
 
 TORCH = {
@@ -234,6 +235,21 @@ def test_lists_alone_are_looked_up_and_trained():
     tables.step()
     moved = (before - tables.weight("a")) / 0.01
     torch.testing.assert_close(moved[:, 0], torch.tensor([0.0, 2, 0, 4, 0]), rtol=0, atol=1e-4)
+
+
+def test_rows_may_be_counted_by_numpy_whose_numbers_overflow():
+    tables = [TableSpec(name, np.int32(2**30), np.int32(1)) for name in "abc"]
+    layout = Layout(tuple(tables), tuple(Feature(name, name) for name in "abc"))
+    assert layout.groups[0].starts == (0, 2**30, 2**31, 3 * 2**30)
+
+
+@pytest.mark.parametrize("ids", [torch.empty(0, dtype=torch.int32), []])
+def test_no_ids_of_single_columns_are_no_error(ids):
+    tables = EmbeddingTables([TableSpec("a", 3, 2)], optimizer=slipstream.Adam(0.1))
+    before = tables.weight("a")
+    tables({"a": ids})["a"].sum().backward()
+    tables.step()
+    assert tables.weight("a").equal(before)
 
 
 def test_no_inputs_are_no_error():

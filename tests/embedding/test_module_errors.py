@@ -29,7 +29,12 @@ def wrong(**changed):
         (wrong(user=None), "NoneType, not a tensor"),
         (wrong(user="12345678"), "str, not a tensor"),
         (wrong(user=ListBatch(torch.tensor([1]), torch.tensor([0, 1]))), "single id an input"),
+        (wrong(user=[[1], [2, 3]]), "'user' are no integers: expected sequence of length 1"),
         (wrong(user=torch.full((8,), 30)), "'user' has the id 30 in input 0"),
+        (
+            wrong(history=(torch.tensor([12, 1, 2, 3]), torch.tensor([0] * 5 + [4] * 4))),
+            "'history' has the id 12 in input 4",
+        ),
         (wrong(words=torch.tensor([1])), r"give the pair \(values, offsets\)"),
         (wrong(words=(torch.tensor([1]), torch.tensor([0]))), "must go from 0 to the number"),
         (
@@ -60,6 +65,8 @@ def test_tables_that_make_no_sense_are_errors_that_say_why():
             ([spec, TableSpec("b", 3, 2)], [Feature("x", "a"), Feature("x", "b", "sum")]),
             "a list for another",
         ),
+        (([spec], [Feature("a", "a", "sum", 2)]), "of kind 'sum' and has the length 2"),
+        (([spec], [Feature("a", "a", "single", -1)]), "only sequences have one"),
     ]:
         with pytest.raises(ConfigError, match=part):
             EmbeddingTables(*arguments)
@@ -67,6 +74,16 @@ def test_tables_that_make_no_sense_are_errors_that_say_why():
         made().stacked(ids_of(0))
     with pytest.raises(ConfigError, match=r"no table 'usr'\. Did you mean user"):
         made().weight("usr")
+    with pytest.raises(DataError, match=r"no row -1 in table 'user': it has 30 rows, 0 to 29"):
+        made().weight("user", torch.tensor([3, -1, 30]))
+    with pytest.raises(DataError, match=r"shape \[1, 2\], not one dimension"):
+        made().weight("user", torch.tensor([[3, 4]]))
+    for optimizer in ("sgd", torch.optim.SGD):
+        with pytest.raises(ConfigError, match=r"rows are moved by Sgd\(\), Adagrad"):
+            EmbeddingTables([spec], optimizer=optimizer)
+    for rows in (2.5, "3"):
+        with pytest.raises(ConfigError, match="it must be a whole number"):
+            TableSpec("a", rows, 2)
     with pytest.raises(ConfigError, match="lr_factor is nan"):
         made().step(lr_factor=float("nan"))
 
@@ -86,3 +103,5 @@ def test_a_batch_needs_tables_made_for_its_schema():
     other = slipstream.from_arrays(np.zeros(9), {"a": np.arange(9)})
     with pytest.raises(DataError, match=r"2 single columns .* has 1"):
         EmbeddingTables.for_schema(other.schema, dim=2)(batch)
+    with pytest.raises(ConfigError, match=r"'c' is no single column .* Choose from a, b"):
+        EmbeddingTables([TableSpec("c", 9, 2)], schema=dataset.schema)
