@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from functools import cache
 from numbers import Integral, Real
 from types import NoneType
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
@@ -79,6 +80,7 @@ class Section:
             object.__setattr__(self, one.name, good)
 
 
+@cache
 def keys_of(section: type[Section]) -> tuple[tuple[Field[Any], Any], ...]:
     """The fields of a section and their types."""
     hints = get_type_hints(section)
