@@ -80,11 +80,15 @@ class Section:
             object.__setattr__(self, one.name, good)
 
 
-@cache
 def keys_of(section: type[Section]) -> tuple[tuple[Field[Any], Any], ...]:
     """The fields of a section and their types."""
-    hints = get_type_hints(section)
+    hints = _hints(section)
     return tuple((one, hints[one.name]) for one in fields(section))
+
+
+@cache
+def _hints(section: Any) -> dict[str, Any]:
+    return get_type_hints(section)
 
 
 def default_of(one: Field[Any]) -> Any:
