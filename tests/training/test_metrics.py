@@ -2,6 +2,7 @@
 
 import json
 import math
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +21,7 @@ FEW = st.sampled_from([-2.0, -1.0, -0.0, 0.0, 0.5, 1.0])  # many ties
 ANY = st.floats(-8, 8, width=32)
 EXTREME = st.one_of(FEW, st.floats(-1e4, 1e4, width=32), st.sampled_from([-3e38, 3e38, 1e-45]))
 USUAL = st.one_of(FEW, ANY)
-WEIGHT = st.floats(0, 4, width=32)
+WEIGHT = st.just(0.0) | st.floats(2**-10, 4, width=32)  # scikit-learn clips smaller shares
 
 
 @st.composite
@@ -141,6 +142,28 @@ def test_weights_of_one_change_nothing_and_more_can_be_added_after_a_result():
     metrics.add(torch.from_numpy(logits[2:]).reshape(-1, 1), labels[2:], np.ones(2))
     assert metrics.result() == scores_of((logits, labels, None))
     assert metrics.result().auc == 0.875
+
+
+@pytest.mark.parametrize("share", [0.03, 0.5, 0.97])
+@pytest.mark.parametrize(("weighted", "kept", "more"), [(False, 4, 16), (True, 8, 48)])
+def test_memory_is_what_is_stated(share, weighted, kept, more):
+    n, draw = 500_000, np.random.default_rng(0)
+    given = [draw.normal(size=n).astype("f4"), (draw.random(n) < share).astype("f4")]
+    weights = draw.random(n).astype("f4") if weighted else None
+    metrics, constant = Metrics(), 1 << 20
+    tracemalloc.start()
+    try:
+        for start in range(0, n, 50_000):
+            some = slice(start, start + 50_000)
+            metrics.add(*(one[some] for one in given), None if weights is None else weights[some])
+        now, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        metrics.result()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert now < kept * n + constant
+    assert peak < (kept + more) * n + constant
 
 
 def test_a_buffer_may_be_used_again():
