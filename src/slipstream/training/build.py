@@ -22,7 +22,21 @@ from slipstream.training.dense import DensePart, worth_compiling
 from slipstream.training.engine import Engine
 from slipstream.training.strategies import strategy
 
-_COUNTED = 1 << 20
+COUNTED = 1 << 20
+
+
+def check(config: Config, dataset: Dataset) -> None:
+    """Raise an error where a configuration asks for what is not there."""
+    strategy(config.strategy)
+    if config.device != "cpu":
+        raise ConfigError(f"device is {config.device!r}; this version trains on the cpu only.")
+    if not len(dataset.train):
+        raise ConfigError("There is nothing to train on: the training part has no inputs.")
+    if config.early_stopping.every_inputs is not None and not len(dataset.validation):
+        raise ConfigError(
+            "early_stopping.every_inputs needs a validation part, and this data set has none. "
+            "Leave it out, or prepare the data set with a validation part."
+        )
 
 
 def order_of(config: Config, dataset: Dataset) -> InputOrder:
@@ -55,11 +69,10 @@ def model_of(config: Config, dataset: Dataset) -> Model:
 
 def engine_of(config: Config, model: Model, steps: int, *, fresh: bool = True) -> Engine:
     """The tables and the dense part of a model, ready to be stepped; `fresh` fills the tables."""
-    strategy(config.strategy)
-    if config.device != "cpu":
-        raise ConfigError(f"device is {config.device!r}; this version trains on the cpu only.")
     tables = Embeddings(model.layout, seed=config.seed if fresh else None)
     compiled = worth_compiling(config, steps)
+    if any(table.storage == "fp64" for table in model.layout.tables):
+        model = model.double()  # rows for checks, and a dense part that is as exact
     return Engine(tables, DensePart(model, config.dense, config.precision, compiled))
 
 
@@ -94,7 +107,7 @@ def longest(dataset: Dataset) -> dict[str, int]:
 def dense_statistics(dataset: Dataset) -> tuple[list[float], list[float]]:
     """The mean and the deviation of each dense value over the first inputs of training."""
     part = dataset.train
-    runs = part.runs(0, min(len(part), _COUNTED))
+    runs = part.runs(0, min(len(part), COUNTED))
     values: Array = np.concatenate([np.asarray(run.dense, dtype=np.float64) for run in runs])
     deviation = values.std(axis=0)
     return values.mean(axis=0).tolist(), np.where(deviation > 0, deviation, 1.0).tolist()
@@ -110,7 +123,7 @@ def about(config: Config, dataset: Dataset) -> dict[str, Any]:
     return {
         "strategy": config.strategy,
         "model": config.model.name,
-        "dataset": str(dataset.folder) if dataset.folder else "in memory",
+        "dataset": str(dataset.folder.absolute()) if dataset.folder else "in memory",
         "seed": config.seed,
         "device": config.device,
     }
