@@ -82,13 +82,13 @@ class Section:
 
 def keys_of(section: type[Section]) -> tuple[tuple[Field[Any], Any], ...]:
     """The fields of a section and their types."""
-    hints = _hints(section)
-    return tuple((one, hints[one.name]) for one in fields(section))
+    return _keys_of(section)  # type: ignore[arg-type]  # a class has a hash, whatever its objects
 
 
 @cache
-def _hints(section: Any) -> dict[str, Any]:
-    return get_type_hints(section)
+def _keys_of(section: type[Section]) -> tuple[tuple[Field[Any], Any], ...]:
+    hints = get_type_hints(section)
+    return tuple((one, hints[one.name]) for one in fields(section))
 
 
 def default_of(one: Field[Any]) -> Any:
