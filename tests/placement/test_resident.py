@@ -68,6 +68,15 @@ def test_a_batch_that_is_only_looked_up_plans_no_update():
     assert plan.touched is None
 
 
+@pytest.mark.parametrize("rows", [0, 3])
+def test_a_batch_of_no_inputs_and_a_table_that_no_column_uses_touch_nothing(rows):
+    layout = Layout((TableSpec("a", 5, 2), TableSpec("b", 5, 3)), (Feature("a", "a"),))
+    used, unused = placement_of(layout).plan(torch.zeros(rows, 1, dtype=torch.int32), {}, rows)
+    assert used.touched.rows.tolist() == [0][:rows]
+    assert unused.touched.rows.tolist() == []
+    assert unused.slots.shape == (0, rows)
+
+
 @pytest.mark.parametrize("bad", [-1, 5, 2**31 - 1, -(2**31)])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 def test_an_id_out_of_range_is_an_error_with_column_value_and_place(bad, dtype):

@@ -25,7 +25,7 @@ class Embeddings:
         layout: Tables and features.
         seed: Of the first values; None leaves zeros, to be filled otherwise.
         engine: cpu, or reference: plain PyTorch, for checks.
-        folder: Keep the rows in mapped files there instead of in memory.
+        folder: Keep the rows in new mapped files there instead of in memory.
     """
 
     def __init__(

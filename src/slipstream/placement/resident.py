@@ -131,7 +131,7 @@ class _GroupPlanner:
 
     def _sources(self, capacity: int) -> tuple[Array, Array]:
         """Of single columns with a table each: the same for every batch."""
-        if len(self._room.get("sources", ())) != self.width * capacity:
+        if "sources" not in self._room or len(self._room["sources"]) != self.width * capacity:
             numbers = np.arange(capacity * self.width, dtype=np.int64)
             self._room["sources"] = numbers.reshape(capacity, self.width).T.reshape(-1).copy()
             self._room["bounds"] = np.arange(self.width + 1, dtype=np.int64) * capacity
