@@ -20,6 +20,9 @@ def test_predictions_are_written_whole_or_not_at_all(tmp_path):
     assert all(0 < value < 1 for value in values)
     done = run("predict", tmp_path / "run", "criteo", file)
     assert done.stdout == out.read_text()
+    for place in (tmp_path / "data", tmp_path / "nowhere" / "out.txt"):
+        done = run("predict", tmp_path / "run", "criteo", file, "--out", place)
+        assert (done.exit_code, "needs the name of a file" in done.stderr) == (2, True)
     write(file, [*rows, ["1"]])
     done = run("predict", tmp_path / "run", "criteo", file, "--out", tmp_path / "none.txt")
     assert done.exit_code == 2
