@@ -1,4 +1,4 @@
-"""The command line as a user meets it: real processes, real signals, real full disks."""
+"""The command line as a user meets it; with real processes where signals and disks come in."""
 
 import os
 import pty
@@ -10,29 +10,29 @@ import time
 from pathlib import Path
 
 import pytest
-from command_line import SLIPSTREAM, run
-
-pytestmark = pytest.mark.process
+from command_line import SLIPSTREAM
+from command_line import run as run_process
+from in_process import run
 
 
 @pytest.fixture(scope="module")
 def clicks(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("cli") / "clicks"
     done = run("synth", "--rows", 20_000, "--out", out)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     assert "20,000 rows of small" in done.stdout
     return out
 
 
 def test_show_says_what_is_in_a_data_set(clicks):
     done = run("data", "show", clicks, "--inputs", 2)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     for words in ("17,000", "oracle AUC", "device", "tags (mean)", "input 1: click="):
         assert words in done.stdout
 
 
 def test_show_loses_nothing_in_a_narrow_terminal(clicks):
-    done = run("data", "show", clicks, env={"COLUMNS": "40"})
+    done = run("data", "show", clicks, COLUMNS="40")
     assert "train: inputs 17,000" in done.stdout
     assert "…" not in done.stdout
 
@@ -40,19 +40,19 @@ def test_show_loses_nothing_in_a_narrow_terminal(clicks):
 def test_verify_passes_and_then_names_the_damaged_file(clicks, tmp_path):
     copy = tmp_path / "copy"
     subprocess.run(["cp", "-r", str(clicks), str(copy)], check=True)
-    assert run("data", "verify", copy).returncode == 0
+    assert run("data", "verify", copy).exit_code == 0
     file = copy / "train" / "00000.dense"
     data = bytearray(file.read_bytes())
     data[100] ^= 1
     file.write_bytes(data)
     done = run("data", "verify", copy)
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert str(file) in done.stderr
 
 
 def test_read_goes_through_every_input(clicks):
     done = run("data", "read", clicks, "--shuffle", 3, "--epochs", 2, "--batch-size", 512)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     assert "34,000 inputs in 67 batches" in done.stdout
 
 
@@ -73,10 +73,13 @@ def test_read_goes_through_every_input(clicks):
         (("data", "read"), 2, "DIR"),
     ],
 )
-def test_mistakes_end_with_a_sentence_and_no_traceback(clicks, tmp_path, words, status, sentence):
+def test_mistakes_end_with_a_sentence_and_no_traceback(
+    clicks, tmp_path, monkeypatch, words, status, sentence
+):
     words = [word.replace("{clicks}", str(clicks)) for word in words]
-    done = run(*words, cwd=tmp_path)
-    assert done.returncode == status
+    monkeypatch.chdir(tmp_path)
+    done = run(*words)
+    assert done.exit_code == status
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -84,11 +87,12 @@ def test_mistakes_end_with_a_sentence_and_no_traceback(clicks, tmp_path, words, 
 
 def test_a_second_run_in_the_same_folder_needs_force(clicks):
     done = run("synth", "--rows", 20_000, "--out", clicks)
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert "--force" in done.stderr
-    assert run("synth", "--rows", 20_000, "--out", clicks, "--force").returncode == 0
+    assert run("synth", "--rows", 20_000, "--out", clicks, "--force").exit_code == 0
 
 
+@pytest.mark.process
 def test_ctrl_c_stops_at_once_and_leaves_nothing(tmp_path):
     process = subprocess.Popen(
         [*SLIPSTREAM, "synth", "--rows", "3000000", "--out", str(tmp_path / "big")],
@@ -105,6 +109,7 @@ def test_ctrl_c_stops_at_once_and_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.process
 def test_a_killed_run_is_in_nobodys_way(tmp_path):
     out = tmp_path / "big"
     process = subprocess.Popen(
@@ -116,8 +121,8 @@ def test_a_killed_run_is_in_nobodys_way(tmp_path):
     process.kill()
     process.wait()
     assert not out.exists()
-    assert run("synth", "--rows", 1000, "--out", out).returncode == 0
-    assert run("data", "verify", out).returncode == 0
+    assert run("synth", "--rows", 1000, "--out", out).exit_code == 0
+    assert run("data", "verify", out).exit_code == 0
     assert [path.name for path in tmp_path.iterdir()] == ["big"]
 
 
@@ -129,17 +134,19 @@ def _wait_for(condition) -> None:
     raise AssertionError("it never happened")
 
 
+@pytest.mark.process
 def test_a_file_that_cannot_grow_is_a_sentence_and_leaves_nothing(tmp_path):
     def limit() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
-    done = run("synth", "--rows", 100_000, "--out", tmp_path / "set", preexec_fn=limit)
+    done = run_process("synth", "--rows", 100_000, "--out", tmp_path / "set", preexec_fn=limit)
     assert done.returncode == 2
     assert "File too large" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.process
 @pytest.mark.skipif(os.geteuid() != 0, reason="not root, so no small disk to fill: not tested here")
 def test_a_full_disk_is_a_sentence_and_leaves_nothing(tmp_path):
     disk = tmp_path / "disk"
@@ -150,7 +157,7 @@ def test_a_full_disk_is_a_sentence_and_leaves_nothing(tmp_path):
     if mounted.returncode:
         pytest.skip("mounting is not allowed here: a full disk is not tested")
     try:
-        done = run("synth", "--rows", 100_000, "--out", disk / "set")
+        done = run_process("synth", "--rows", 100_000, "--out", disk / "set")
         assert done.returncode == 2
         assert "The disk is full." in done.stderr
         assert list(disk.iterdir()) == []
@@ -158,6 +165,7 @@ def test_a_full_disk_is_a_sentence_and_leaves_nothing(tmp_path):
         subprocess.run(["umount", str(disk)], check=True)
 
 
+@pytest.mark.process
 def test_a_reader_that_has_enough_is_no_error(clicks):
     line = f"{sys.executable} -m slipstream data show {clicks} | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
@@ -165,9 +173,10 @@ def test_a_reader_that_has_enough_is_no_error(clicks):
     assert done.stderr == ""
 
 
+@pytest.mark.process
 def test_progress_is_shown_in_a_terminal_and_not_in_a_pipe(tmp_path):
     main, side = pty.openpty()
-    words = [*SLIPSTREAM, "synth", "--rows", "600000", "--out", str(tmp_path / "a")]
+    words = [*SLIPSTREAM, "synth", "--rows", "100000", "--out", str(tmp_path / "a")]
     process = subprocess.Popen(words, stderr=side, stdout=side, env={**os.environ, "TERM": "xterm"})
     os.close(side)
     shown = b""
@@ -182,19 +191,20 @@ def test_progress_is_shown_in_a_terminal_and_not_in_a_pipe(tmp_path):
     process.wait()
     assert b"rows/s" in shown
     assert b"making" in shown
-    assert run("synth", "--rows", 1000, "--out", tmp_path / "b").stderr == ""
+    assert run_process("synth", "--rows", 1000, "--out", tmp_path / "b").stderr == ""
 
 
+@pytest.mark.process
 def test_the_version_is_printed():
     from slipstream import __version__
 
-    assert run("--version").stdout.strip() == __version__
+    assert run_process("--version").stdout.strip() == __version__
 
 
 def test_a_raw_log_takes_the_shape_of_its_format(tmp_path):
     out = tmp_path / "day.tsv"
     done = run("synth", "--raw", "criteo", "--rows", 50, "--out", out)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     lines = out.read_text().splitlines()
     assert len(lines) == 50
     assert all(line.count("\t") == 39 for line in lines)

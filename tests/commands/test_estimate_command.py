@@ -1,17 +1,42 @@
 """`slipstream estimate` as a user meets it."""
 
+import inspect
+
 import pytest
-from command_line import run
+from in_process import run
 from trained import criteo_data
 
+from slipstream.commands.estimate import estimate
+from slipstream.commands.train import train
 
-@pytest.mark.process
-def test_the_parts_are_a_table_and_wrong_options_are_named(tmp_path):
-    data = criteo_data(tmp_path, rows=300)
-    done = run("estimate", data.folder, "--model", "dcn", "--batch-size", "64")
-    assert done.returncode == 0, done.stderr
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return criteo_data(tmp_path_factory.mktemp("criteo"), rows=300).folder
+
+
+def test_the_parts_are_a_table(data):
+    done = run("estimate", data, "--model", "dcn", "--batch-size", 64, "--limit", 100)
+    assert done.exit_code == 0, done.stderr
     for part in ("process", "rows", "dense", "activations", "loader", "checkpoint", "sum"):
         assert f"\n  {part} " in done.stdout
-    done = run("estimate", data.folder, "--set", "model.sizes=3")
-    assert done.returncode == 2
-    assert "'sizes'" in done.stderr
+
+
+def test_it_takes_the_options_of_train():
+    of_train = inspect.signature(train).parameters.keys() - {"to", "resume", "force"}
+    assert of_train <= inspect.signature(estimate).parameters.keys()
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ("model.sizes=3", "'sizes'"),
+        ("strategy=plan", "Did you mean plain?"),
+        ("device=cuda", "trains on the cpu only"),
+        ("dense.l=3", "Did you mean dense.lr?"),
+    ],
+)
+def test_what_train_would_refuse_is_refused(setting, sentence, data):
+    done = run("estimate", data, "--set", setting)
+    assert done.exit_code == 2
+    assert sentence in done.stderr

@@ -1,4 +1,5 @@
 import io
+import os
 import re
 
 import pytest
@@ -6,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from slipstream.commands import train
 from slipstream.commands.training_progress import line, training_progress
 from slipstream.training.progress import Pace, Report
 
@@ -121,3 +123,10 @@ def test_the_pace_forgets_what_is_long_ago():
     for second in range(60, 80):
         rate = pace.at(59_000, 100.0 + second)
     assert rate == 0
+
+
+@pytest.mark.parametrize(("terminal", "begin"), [(True, "\r\x1b[2K"), (False, "")])
+def test_what_a_signal_says_takes_the_place_of_the_live_line(terminal, begin, capfd, monkeypatch):
+    monkeypatch.setattr(os, "isatty", lambda _: terminal)
+    train._write("Stopping.")
+    assert capfd.readouterr().err == f"{begin}Stopping.\n"

@@ -8,9 +8,10 @@ from raw_logs import criteo_rows, prepare_criteo, prepare_table, write
 from trained import config_of, criteo_data, small_run
 
 from slipstream import Dataset, Recipe, synthesize
+from slipstream.config import Config
 from slipstream.errors import ConfigError
 from slipstream.training.build import engine_of, model_of
-from slipstream.training.init_from import init_from
+from slipstream.training.init_from import WarmStart
 from slipstream.training.loop import Hooks, StoppedError, train
 from slipstream.training.restored import open_run
 
@@ -35,6 +36,10 @@ def rows_by_value(engine, data, table, name=None):
         if row != spec.unseen:
             found[f"bucket {number}"] = rows[row]
     return found
+
+
+def init_from(run, engine, data, say=lambda _: None):
+    return WarmStart(run, engine.dense.model, data, say).fill(engine)
 
 
 def begun(data, *settings, model="dlrm", seed=9):
@@ -161,6 +166,35 @@ def test_other_shapes_are_errors_that_name_them(tmp_path):
         init_from(tmp_path / "nothing", begun(data), data)
     with pytest.raises(ConfigError, match="begun from itself"):
         small_run(tmp_path / "run", data, f"init_from={tmp_path / 'run'}", force=True)
+
+
+def test_a_warm_start_that_cannot_be_is_said_before_the_folder_is_touched(tmp_path):
+    data = criteo_data(tmp_path)
+    small_run(tmp_path / "run", data)
+    small_run(tmp_path / "precious", data)
+    before = (tmp_path / "precious" / "summary.json").read_bytes()
+    for settings, sentence in (
+        ((f"init_from={tmp_path / 'nothing'}",), "There is no run in"),
+        ((f"init_from={tmp_path / 'run'}", "model.top=[9]"), "'top.0.weight' has shape"),
+    ):
+        with pytest.raises(ConfigError, match=sentence):
+            small_run(tmp_path / "new", data, *settings)
+        assert not (tmp_path / "new").exists()
+        with pytest.raises(ConfigError, match=sentence):
+            small_run(tmp_path / "precious", data, *settings, force=True)
+        assert (tmp_path / "precious" / "summary.json").read_bytes() == before
+
+
+def test_the_other_run_is_found_again_from_another_folder(tmp_path, monkeypatch):
+    data = criteo_data(tmp_path)
+    small_run(tmp_path / "run", data)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    first = small_run(tmp_path / "next", data, "init_from=run")
+    small_run(tmp_path / "next", data, "init_from=run", resume=True)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    again = train(data, Config.read(tmp_path / "next" / "config.yaml"), tmp_path / "again")
+    assert again["weights_digest"] == first["weights_digest"]
 
 
 def test_a_warm_started_run_goes_on_from_its_own_checkpoint(tmp_path):

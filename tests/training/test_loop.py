@@ -99,7 +99,9 @@ def test_a_value_that_is_no_number_stops_the_run_and_is_named(value, tmp_path):
     shard.dense[100] = value  # no data set can be made with it
     settings = config("checkpoint.every_inputs=32")
     for resume in (False, True):
-        with pytest.raises(DivergedError, match=r"step 7 .* positions 96 to 112.* is input 100: "):
+        with pytest.raises(
+            DivergedError, match=r"step 7 .* positions 96 to 112.* is input 100\. Its dense"
+        ):
             train(dataset, settings, tmp_path / "run", resume=resume)
         assert newest(tmp_path / "run" / "checkpoints").step == 6
     assert not (tmp_path / "run" / "summary.json").exists()
@@ -111,6 +113,13 @@ def test_a_learning_rate_that_is_too_high_stops_the_run_and_nothing_ruined_is_sa
         train(clicks(), settings, tmp_path / "run")
     found = newest(tmp_path / "run" / "checkpoints")
     assert found is None or found.step < 5
+
+
+@pytest.mark.parametrize("limit", [16, 240])  # found when the model is scored, or by the next step
+def test_rows_that_are_no_numbers_are_not_blamed_on_the_data(limit, tmp_path):
+    settings = ("embedding={optimizer: sgd, lr: 1e38}", "evaluate.at=[]")
+    with pytest.raises(DivergedError, match=r"input \d+.* Try a lower learning rate"):
+        train(clicks(), config(*settings, limit=limit), tmp_path / "run")
 
 
 def test_a_data_set_without_an_evaluation_part_trains_and_scores_nothing(tmp_path):

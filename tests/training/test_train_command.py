@@ -222,6 +222,16 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(nursery, clicks, tmp_path
         assert "Traceback" not in ended.said
 
 
+def test_a_run_goes_on_when_nobody_listens_any_more(clicks, whole, tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = ["train", str(clicks), *SET, "--set", "log.every_inputs=64", "--out", tmp_path / "run"]
+    process = subprocess.run([*SLIPSTREAM, *words], stdout=subprocess.DEVNULL, stderr=writer)
+    os.close(writer)
+    assert process.returncode == 0
+    assert digest(tmp_path / "run") == digest(whole)
+
+
 def test_a_process_that_python_started_itself_is_killed_and_resumed(
     nursery, clicks, whole, tmp_path
 ):

@@ -30,8 +30,16 @@ def estimate(
         None, metavar="FILE", help="A YAML file; see docs/config.md."
     ),
     model: str | None = typer.Option(None, help="dlrm, tbsm, dcn, deepfm or wide_deep."),
+    strategy: str | None = typer.Option(None, help="How inputs and rows are handled."),
     batch_size: int | None = typer.Option(None, help="Inputs of a step."),
+    epochs: int | None = typer.Option(None, help="How often every input comes."),
+    limit: int | None = typer.Option(None, help="Train on the first inputs only."),
+    seed: int | None = typer.Option(None, help="Of first weights and of shuffling."),
+    shuffle: bool | None = typer.Option(None, "--shuffle", help="Shuffle by blocks."),
     precision: str | None = typer.Option(None, help="Of the dense part: fp32 or bf16."),
+    init_from: str | None = typer.Option(
+        None, metavar="RUN", help="Begin with its weights and rows."
+    ),
     settings: list[str] = typer.Option(
         [], "--set", metavar="KEY=VALUE", help="Any key of the config."
     ),
@@ -47,7 +55,17 @@ def estimate(
     from slipstream.data.dataset import Dataset
     from slipstream.training.estimate import estimate as work_out
 
-    flags = {"model.name": model, "batch_size": batch_size, "precision": precision}
+    flags = {
+        "model.name": model,
+        "strategy": strategy,
+        "batch_size": batch_size,
+        "epochs": epochs,
+        "limit": limit,
+        "seed": seed,
+        "shuffle": shuffle,
+        "precision": precision,
+        "init_from": init_from,
+    }
     made = work_out(Dataset.open(data), chosen_config(config, flags, settings)).to_json()
     if as_json:
         print(json.dumps(made, indent=2))

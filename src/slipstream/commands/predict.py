@@ -12,6 +12,7 @@ from typing import IO
 import typer
 
 from slipstream.commands.terminal import err, says_what_is_wrong
+from slipstream.errors import ConfigError
 
 
 @says_what_is_wrong
@@ -43,6 +44,9 @@ def predict(
     from slipstream.data.formats import log_spec
     from slipstream.training.predict import predict_rows
 
+    if to is not None and (to.is_dir() or not to.parent.is_dir()):
+        what = f"{to} is a folder" if to.is_dir() else f"There is no folder {to.parent}"
+        raise ConfigError(f"{what}; --out needs the name of a file in a folder that exists.")
     blocks = predict_rows(
         run,
         log_spec(format, {"schema": schema}),

@@ -37,8 +37,14 @@ class _Console(Console):
         raise SystemExit(0)
 
 
+class _ErrConsole(Console):
+    def on_broken_pipe(self) -> None:
+        """Go on without a word: nobody listens, and that is no reason to lose a long run."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
 out = _Console(highlight=False, markup=False, emoji=False)
-err = Console(stderr=True, highlight=False, markup=False, emoji=False)
+err = _ErrConsole(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def says_what_is_wrong(command: Callable[P, R]) -> Callable[P, R]:

@@ -143,8 +143,9 @@ def _asked_to_stop(again: str) -> Iterator[list[int]]:
 
 def _write(text: str) -> None:
     """Straight to the terminal: a signal may come in the middle of any other writing."""
+    begin = "\r\x1b[2K" if os.isatty(2) else ""  # in place of the line of progress
     with suppress(OSError):
-        os.write(2, f"{text}\n".encode())
+        os.write(2, f"{begin}{text}\n".encode())
 
 
 def _tell(summary: dict[str, Any], run: Path) -> None:

@@ -127,4 +127,7 @@ def _is_live(console: Console) -> bool:
 
 
 def _print(console: Console, report: Report) -> None:
-    print(line(report), file=console.file, flush=True)
+    try:
+        print(line(report), file=console.file, flush=True)
+    except BrokenPipeError:
+        console.on_broken_pipe()

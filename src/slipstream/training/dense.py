@@ -90,26 +90,28 @@ class DensePart:
 
     def load_weights(self, state: Mapping[str, Tensor]) -> None:
         """Take over the weights alone."""
-        weights = {
-            name.removeprefix("model."): value
-            for name, value in state.items()
-            if name.startswith("model.")
-        }
-        mine = self.model.state_dict()
-        for name, value in mine.items():
-            if name not in weights:
-                raise ConfigError(f"The saved dense part has no weight {name!r}: another model?")
-            if weights[name].shape != value.shape:
-                raise ConfigError(
-                    f"The saved weight {name!r} has shape {tuple(weights[name].shape)}, the "
-                    f"model's has {tuple(value.shape)}: are its sizes the same?"
-                )
-        self.model.load_state_dict({name: weights[name] for name in mine})
+        self.model.load_state_dict(weights_for(self.model, state))
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self.precision == "bf16":
             return torch.autocast("cpu", dtype=torch.bfloat16)
         return nullcontext()
+
+
+def weights_for(model: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights in a saved state, by the model's names; an error where one does not fit."""
+    weights = {}
+    for name, value in model.state_dict().items():
+        saved = state.get(f"model.{name}")
+        if saved is None:
+            raise ConfigError(f"The saved dense part has no weight {name!r}: another model?")
+        if saved.shape != value.shape:
+            raise ConfigError(
+                f"The saved weight {name!r} has shape {tuple(saved.shape)}, the model's has "
+                f"{tuple(value.shape)}: are its sizes the same?"
+            )
+        weights[name] = saved
+    return weights
 
 
 def worth_compiling(config: Config, steps: int) -> bool:

@@ -1,10 +1,11 @@
-"""A loss or a weight that is no longer a number: which batch it was, and what to do."""
+"""A loss, a weight or a prediction that is no number: which input it was, and what to do."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
+from slipstream.data.batch import Batch
 from slipstream.errors import SlipstreamError
 from slipstream.plan import Plan
 
@@ -15,24 +16,40 @@ _REMEDY = (
 
 
 class DivergedError(SlipstreamError):
-    """The loss is no longer a number."""
+    """The loss or a prediction is no longer a number."""
 
 
 def diverged_in(plan: Plan, loss: float, logits: Tensor, position: int) -> DivergedError:
     """For a loss that is no number: the batch, and whether it is its inputs or the weights."""
-    finite = torch.isfinite(logits[: plan.n_valid])
-    bad = plan.numbers[: plan.n_valid][~finite].tolist()
-    why = _REMEDY
-    if 0 < len(bad) < plan.n_valid:
-        why = (
-            f"{len(bad):,} of them have no finite prediction, the first is input {bad[0]:,}: look "
-            "at its dense values."
+    bad = ~torch.isfinite(logits[: plan.n_valid])
+    which = ""
+    if 0 < int(bad.sum()) < plan.n_valid:
+        first = int(plan.numbers[: plan.n_valid][bad][0])
+        which = (
+            f"{int(bad.sum()):,} of them have no finite prediction, the first is input {first:,}. "
         )
     return DivergedError(
         f"The loss of step {plan.step} is {loss}: the batch of {plan.n_valid:,} inputs at "
         f"positions {position:,} to {plan.next_position:,}, which begins with input "
-        f"{int(plan.numbers[0]):,} of the training part. Nothing was moved by it. {why}"
+        f"{int(plan.numbers[0]):,} of the training part. Nothing was moved by it. {which}"
+        f"{_remedy(plan.dense[: plan.n_valid][bad])}"
     )
+
+
+def diverged_at(part: str, batch: Batch, logits: Tensor) -> DivergedError:
+    """For predictions that are no numbers while a part is scored: the first of them."""
+    place = int((~torch.isfinite(logits[: batch.n_valid])).nonzero()[0])
+    return DivergedError(
+        f"The prediction for input {int(batch.numbers[place]):,} of the {part} part is "
+        f"{float(logits[place])}. {_remedy(batch.dense[place])}"
+    )
+
+
+def _remedy(dense: Tensor) -> str:
+    """What to do about inputs with these dense values and no finite prediction."""
+    if bool(torch.isfinite(dense).all()):
+        return _REMEDY
+    return "Its dense values are not all finite: mend the data set."
 
 
 def diverged_after(step: int) -> DivergedError:

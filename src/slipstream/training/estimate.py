@@ -69,6 +69,7 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
         >>> list(made.host)[:3], made.device
         (['process', 'rows', 'dense'], {})
     """
+    build.check(config, dataset)
     model = without_values(lambda: build.model_of(_without_statistics(config), dataset))
     layout = model.layout
     weights = sum(one.numel() for one in model.parameters())

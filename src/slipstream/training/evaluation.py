@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import torch
 from torch import Tensor
 
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Part
 from slipstream.data.loader import Loader
 from slipstream.plan import Placement, Planner
+from slipstream.training.diverged import diverged_at
 from slipstream.training.engine import Engine
 from slipstream.training.metrics import Metrics, Mode, Scores
 
@@ -35,6 +37,8 @@ def evaluate(
     metrics = Metrics(mode)
     for batch, logits in predictions(engine, placement, part, batch_size):
         n = batch.n_valid
+        if not bool(torch.isfinite(logits[:n]).all()):
+            raise diverged_at(part.name, batch, logits)
         metrics.add(logits[:n], batch.labels[:n], batch.weights[:n])
         each(n)
     return metrics.result()

@@ -12,12 +12,15 @@ from slipstream.data.dataset import Dataset
 from slipstream.data.encoder import dictionary_keys
 from slipstream.data.inputs import Array
 from slipstream.data.schema import Schema, Table
+from slipstream.embedding.spec import TableSpec
 from slipstream.embedding.store import RowStore
 from slipstream.errors import ConfigError, did_you_mean
+from slipstream.models import Model
 from slipstream.models.inputs import LINEAR
 from slipstream.training.checkpoint import Found, dense_of, rows_of
 from slipstream.training.checkpoint.contents import SavedTable
 from slipstream.training.checkpoint.restore import stored_weights
+from slipstream.training.dense import weights_for
 from slipstream.training.engine import Engine
 from slipstream.training.fit import ids_of
 from slipstream.training.restored import last_saved, training_data
@@ -27,13 +30,8 @@ _AT_ONCE = 1 << 18
 _NONE = -1
 
 
-def init_from(
-    run: str | Path,
-    engine: Engine,
-    dataset: Dataset,
-    say: Callable[[str], None] = lambda _: None,
-) -> dict[str, Any]:
-    """Take over the weights of another run's newest checkpoint.
+class WarmStart:
+    """The weights of another run's newest checkpoint, matched to a model that is to begin.
 
     The dense part must have the same shapes. A row is taken over by the value that it stands for,
     whatever its id is in either data set; values that the other run has not seen keep their fresh
@@ -41,47 +39,70 @@ def init_from(
     there are as many. Optimizer state starts fresh: it belongs to the rates and the data that it
     was made with.
 
+    What does not fit is an error when this is made, before anything is filled.
+
     Args:
         run: The folder of the other run.
-        engine: What to fill; it has its first values already.
-        dataset: The data set that will be trained on.
+        model: The model that is to begin.
+        dataset: The data set that it will be trained on.
         say: Told a sentence that a user should see.
-
-    Returns:
-        What was taken over: the run, where it stood, and the rows of each table.
     """
-    other = Run.open(Path(run))
-    found = last_saved(other)
-    for warning in found.warnings:
-        say(warning)
-    try:
-        engine.dense.load_weights(dense_of(found))
-    except ConfigError as error:
-        raise ConfigError(
-            f"The weights of the run in {run} cannot be taken over. {error}"
-        ) from None
-    match = _Match(other, found, dataset)
-    saved = {table.name: table for table in found.contents.tables}
-    taken = {}
-    for store in engine.tables.stores:
-        for table in store.group.tables:
-            if table.name not in saved:
-                raise ConfigError(
-                    f"The run in {run} has no table {table.name!r}, so its weights cannot be "
-                    f"taken over.{did_you_mean(table.name, saved)}"
-                )
-            if saved[table.name].dim != table.dim:
-                raise ConfigError(
-                    f"The rows of table {table.name!r} have {saved[table.name].dim} elements in "
-                    f"the run in {run} and {table.dim} here: give the same dim."
-                )
-            source = match.source(table.name.removesuffix(LINEAR))
-            count = _take(store, saved[table.name], found, source)
-            taken[table.name] = {"rows": table.rows, "taken": count}
-    position = found.state["training"]["position"]
-    shares = ", ".join(f"{n} {one['taken']:,} of {one['rows']:,}" for n, one in taken.items())
-    say(f"Rows taken over from {run} as of input {position:,}: {shares}.")
-    return {"run": str(run), "position": position, "tables": taken}
+
+    def __init__(
+        self,
+        run: str | Path,
+        model: Model,
+        dataset: Dataset,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.run, self._say = run, say
+        other = Run.open(Path(run))
+        self._found = last_saved(other)
+        for warning in self._found.warnings:
+            say(warning)
+        try:
+            weights_for(model, dense_of(self._found))
+        except ConfigError as error:
+            raise ConfigError(
+                f"The weights of the run in {run} cannot be taken over. {error}"
+            ) from None
+        self._saved = {table.name: table for table in self._found.contents.tables}
+        match = _Match(other, self._found, dataset)
+        self._sources = {}
+        for table in model.layout.tables:
+            self._check(table)
+            self._sources[table.name] = match.source(table.name.removesuffix(LINEAR))
+
+    def fill(self, engine: Engine) -> dict[str, Any]:
+        """Put weights and rows in their places; the rest keeps its first values.
+
+        Returns:
+            What was taken over: the run, where it stood, and the rows of each table.
+        """
+        engine.dense.load_weights(dense_of(self._found))
+        taken = {}
+        for store in engine.tables.stores:
+            for table in store.group.tables:
+                saved, source = self._saved[table.name], self._sources[table.name]
+                count = _take(store, saved, self._found, source)
+                taken[table.name] = {"rows": table.rows, "taken": count}
+        position = self._found.state["training"]["position"]
+        shares = ", ".join(f"{n} {one['taken']:,} of {one['rows']:,}" for n, one in taken.items())
+        self._say(f"Rows taken over from {self.run} as of input {position:,}: {shares}.")
+        return {"run": str(self.run), "position": position, "tables": taken}
+
+    def _check(self, table: TableSpec) -> None:
+        if table.name not in self._saved:
+            raise ConfigError(
+                f"The run in {self.run} has no table {table.name!r}, so its weights cannot be "
+                f"taken over.{did_you_mean(table.name, self._saved)}"
+            )
+        dim = self._saved[table.name].dim
+        if dim != table.dim:
+            raise ConfigError(
+                f"The rows of table {table.name!r} have {dim} elements in the run in {self.run} "
+                f"and {table.dim} here: give the same dim."
+            )
 
 
 class _Match:

@@ -23,7 +23,7 @@ from slipstream.training.checkpoint import Checkpoints, Found, load
 from slipstream.training.diverged import DivergedError, diverged_after, diverged_in
 from slipstream.training.evaluation import evaluate
 from slipstream.training.fit import described
-from slipstream.training.init_from import init_from
+from slipstream.training.init_from import WarmStart
 from slipstream.training.memory import Peak, keep_memory
 from slipstream.training.metrics import Scores
 from slipstream.training.progress import Pace, Report
@@ -68,8 +68,11 @@ def train(
     """
     hooks = hooks or Hooks()
     folder = Path(out)
-    if config.init_from and not resume and Path(config.init_from).resolve() == folder.resolve():
-        raise ConfigError(f"{folder} cannot be begun from itself. Choose another folder for it.")
+    if config.init_from:
+        other = Path(config.init_from)
+        config = replace(config, init_from=str(other.absolute()))
+        if not resume and other.resolve() == folder.resolve():
+            raise ConfigError(f"{folder} cannot be begun from itself. Choose another folder.")
     run = Run.open(folder) if resume else Run(folder)
     if resume:
         config = to_go_on_with(run, config)
@@ -82,6 +85,7 @@ def train(
     if dataset.folder is not None:
         config = replace(config, data=str(dataset.folder.absolute()))
     model = build.model_of(config, dataset)
+    warm = None if resume else _warm_start(config, model, dataset, hooks)
     keep_memory()
     if config.threads is not None:
         torch.set_num_threads(config.threads)
@@ -94,15 +98,21 @@ def train(
                 hooks.say(f"The run in {out} has already ended.")
                 return summary
             found = to_go_on_from(run, config, dataset, len(order), hooks.say)
+            warm = None if found else _warm_start(config, model, dataset, hooks)
             if run.config != config:
                 run.write_config(config)
         else:
             run.check_free(force)
             run.begin(config)
         trainer = Trainer(dataset, config, run, hooks, stack, model)
-        trainer.start(found)
+        trainer.start(found, warm)
         trainer.run_through()
         return trainer.finish()
+
+
+def _warm_start(config: Config, model: Model, dataset: Dataset, hooks: Hooks) -> WarmStart | None:
+    run = config.init_from
+    return None if run is None else WarmStart(run, model, dataset, hooks.say)
 
 
 class Trainer:
@@ -137,8 +147,8 @@ class Trainer:
         every = config.log.every_inputs
         self.log_every = every or max(config.batch_size, self.total // 100)
 
-    def start(self, found: Found | None) -> None:
-        """Begin at the beginning, or where a checkpoint stands."""
+    def start(self, found: Found | None, warm: WarmStart | None) -> None:
+        """Begin at the beginning, with another run's weights, or where a checkpoint stands."""
         # Rows that a checkpoint brings need no first values.
         self.engine = build.engine_of(self.config, self.model, steps=0, fresh=found is None)
         length = 0
@@ -152,9 +162,8 @@ class Trainer:
             self._saved = self.state.apart_from_time()
             length = saved["lines"]
             self.hooks.say(f"Going on from input {self.state.position:,} of {self.total:,}.")
-        elif self.config.init_from is not None:
-            run, say = self.config.init_from, self.hooks.say
-            self.state.init_from = init_from(run, self.engine, self.dataset, say)
+        elif warm is not None:
+            self.state.init_from = warm.fill(self.engine)
         board = self.config.log.tensorboard
         self.lines = Lines(self.run.folder, length, board, self.state.position)
         self._stack.callback(self.lines.close)

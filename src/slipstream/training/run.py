@@ -42,7 +42,8 @@ class Run:
         run = cls(folder)
         if not run.exists:
             raise ConfigError(
-                f"There is no run in {folder}: it has no {CONFIG}. Begin one without --resume."
+                f"There is no run in {folder}: it has no {CONFIG}. Give the folder that slipstream "
+                "train was given as --out; a new run is begun there without --resume."
             )
         return run
 

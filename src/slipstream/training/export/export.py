@@ -79,7 +79,7 @@ def _write(opened: Restored, folder: Path, inside_bytes: int, shard_bytes: int) 
     inside = _fitting(tables, inside_bytes)
     outside = [name for name in tables if name not in inside]
     program = Program(model, opened.schema, {name: tables[name] for name in inside}, outside)
-    program.eval()
+    program.eval().requires_grad_(False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         written = exported(program, opened.schema, [tables[name] for name in outside])
