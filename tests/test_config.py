@@ -368,3 +368,14 @@ def test_it_needs_neither_yaml_nor_torch_until_a_file_is_read():
     script = "import sys; sys.modules['yaml'] = sys.modules['torch'] = None\n"
     script += "from slipstream.config import Config; Config.from_mapping({'seed': 1}).to_mapping()"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@given(config=_sections(Config))
+def test_without_yaml_it_is_json_which_yaml_reads_as_the_same(config):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "yaml", None)
+        text = files.dump(config.to_mapping())
+        assert Config.from_mapping(files.parse(text, "text")[0]) == config
+        with pytest.raises(ConfigError, match="PyYAML is needed"):
+            files.parse("a: 1", "text")
+    assert Config.from_mapping(files.parse(text, "text")[0]) == config

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -19,9 +20,6 @@ from slipstream.errors import ConfigError
 
 if TYPE_CHECKING:  # torch takes seconds to import: commands do so when they run
     from slipstream.config import Config
-
-# What may change when a run is resumed: none of it changes a weight.
-_FREE = ("threads", "checkpoint", "log", "epochs")
 
 
 @says_what_is_wrong
@@ -53,8 +51,8 @@ def train(
     Example: slipstream train clicks --model dlrm --set dense.lr=0.05 --out run
     """
     from slipstream.data.dataset import Dataset
-    from slipstream.training.loop import Hooks, StoppedError
     from slipstream.training.loop import train as run
+    from slipstream.training.state import Hooks, StoppedError
 
     flags = {
         "data": None if data is None else str(data),
@@ -73,14 +71,14 @@ def train(
     chosen = _resumed(to, config, flags, settings) if resume else _chosen(config, flags, settings)
     if not chosen.data:
         raise ConfigError("Say what to train on: slipstream train DATA --out RUN.")
-    with _asked_to_stop() as stop, training_progress() as report:
+    again = shlex.join(("slipstream", "train", "--resume", "--out", str(to)))
+    with _asked_to_stop(again) as stop, training_progress() as report:
         hooks = Hooks(report, lambda text: err.print(text, soft_wrap=True), lambda: bool(stop))
         try:
             summary = run(
                 Dataset.open(chosen.data), chosen, to, resume=resume, force=force, hooks=hooks
             )
         except StoppedError as stopped:
-            again = shlex.join(("slipstream", "train", "--resume", "--out", str(to)))
             raise KeyboardInterrupt(f"{stopped} To go on: {again}") from None
     _tell(summary, to)
 
@@ -98,21 +96,11 @@ def _resumed(run: Path, file: Path | None, flags: dict[str, Any], settings: list
     from slipstream.training.run import Run
 
     begun = Run.open(run).config
+    wanted = begun
     if file is not None:
         wanted = Config.read(file)
-        wanted = replace(wanted, compile=begun.compile, data=wanted.data or begun.data)
-    else:
-        wanted = begun
-    wanted = _with_flags(wanted, flags).with_settings(settings)
-    fixed = [
-        key for key in begun.differences(wanted) if key.partition(".")[0] not in (*_FREE, "data")
-    ]
-    if fixed:
-        raise ConfigError(
-            f"The run in {run} was begun with another {', '.join(fixed)}, which cannot change on "
-            "the way. Leave it out, or begin another run."
-        )
-    return wanted
+        wanted = replace(wanted, data=wanted.data or begun.data)
+    return _with_flags(wanted, flags).with_settings(settings)
 
 
 def _with_flags(config: Config, flags: dict[str, Any]) -> Config:
@@ -123,16 +111,22 @@ def _with_flags(config: Config, flags: dict[str, Any]) -> Config:
 
 
 @contextmanager
-def _asked_to_stop() -> Iterator[list[int]]:
-    """Ctrl-C and a friendly kill are noted; a second one ends the program at once."""
+def _asked_to_stop(again: str) -> Iterator[list[int]]:
+    """Ctrl-C and a friendly kill are noted; a second one ends the program at once.
+
+    At once means without any tidying: a run survives that at any moment.
+    """
     asked: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
         del frame
-        if asked:
-            raise KeyboardInterrupt("Stopped at once; --resume goes on from the last checkpoint.")
         asked.append(number)
-        err.print("Stopping after this step; once more stops at once.", soft_wrap=True)
+        if len(asked) == 1:
+            _write("Stopping, and saving what was trained; once more stops at once.")
+            return
+        err.show_cursor(True)
+        _write(f"slipstream: Stopped at once. To go on from the last checkpoint: {again}")
+        os._exit(130)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -140,6 +134,12 @@ def _asked_to_stop() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _write(text: str) -> None:
+    """Straight to the terminal: a signal may come in the middle of any other writing."""
+    with suppress(OSError):
+        os.write(2, f"{text}\n".encode())
 
 
 def _tell(summary: dict[str, Any], run: Path) -> None:

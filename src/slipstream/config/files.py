@@ -1,11 +1,13 @@
 """Configurations in YAML files.
 
 Values are read by the rules of YAML 1.2: `on` and `no` are text, `1e-3` is a number and so is
-`1_000`. PyYAML by itself keeps to YAML 1.1, where `1e-3` is text and `on` is true.
+`1_000`. PyYAML by itself keeps to YAML 1.1, where `1e-3` is text and `on` is true. Where PyYAML is
+missing, configurations are written and read as JSON, which is YAML too.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from functools import cache
 from pathlib import Path
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from yaml.nodes import Node
 
 Lines = dict[tuple[str, ...], int]
+_PAIR = re.compile(r"\\ud[89ab]..\\ud[c-f]..")
 _INT = re.compile(r"[-+]?[0-9]+(_[0-9]+)*$")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(_[0-9]+)*(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
 
@@ -39,8 +42,10 @@ def read(path: Path) -> tuple[dict[Any, Any], Lines]:
 
 def parse(text: str, source: str) -> tuple[Any, Lines]:
     """The value of a YAML text, and the line at which each key stands."""
-    import yaml
-
+    try:
+        import yaml
+    except ImportError:
+        return _json(text, source), {(): 1}
     try:
         loader = _classes()[0](text)
         loader.name = source
@@ -58,12 +63,25 @@ def parse(text: str, source: str) -> tuple[Any, Lines]:
 
 def dump(value: Any) -> str:
     """The YAML text of a value, which `parse` reads as the same value."""
-    import yaml
-
+    try:
+        import yaml
+    except ImportError:
+        # Characters past 16 bits are two escapes in JSON, and would be two characters in YAML.
+        return _PAIR.sub(lambda pair: json.loads(f'"{pair[0]}"'), json.dumps(value, indent=2))
     text: str = yaml.dump(
         value, Dumper=_classes()[1], sort_keys=False, allow_unicode=True, width=100
     )
     return text
+
+
+def _json(text: str, source: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise ConfigError(
+            f"{source}: PyYAML is needed to read this; without it only JSON is read. Install "
+            "pyyaml."
+        ) from None
 
 
 @cache

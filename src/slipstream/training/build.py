@@ -25,6 +25,20 @@ from slipstream.training.strategies import strategy
 _COUNTED = 1 << 20
 
 
+def check(config: Config, dataset: Dataset) -> None:
+    """Raise an error where a configuration asks for what is not there."""
+    strategy(config.strategy)
+    if config.device != "cpu":
+        raise ConfigError(f"device is {config.device!r}; this version trains on the cpu only.")
+    if not len(dataset.train):
+        raise ConfigError("There is nothing to train on: the training part has no inputs.")
+    if config.early_stopping.every_inputs is not None and not len(dataset.validation):
+        raise ConfigError(
+            "early_stopping.every_inputs needs a validation part, and this data set has none. "
+            "Leave it out, or prepare the data set with a validation part."
+        )
+
+
 def order_of(config: Config, dataset: Dataset) -> InputOrder:
     """In what order the inputs of the training part come."""
     return InputOrder(
@@ -55,11 +69,10 @@ def model_of(config: Config, dataset: Dataset) -> Model:
 
 def engine_of(config: Config, model: Model, steps: int, *, fresh: bool = True) -> Engine:
     """The tables and the dense part of a model, ready to be stepped; `fresh` fills the tables."""
-    strategy(config.strategy)
-    if config.device != "cpu":
-        raise ConfigError(f"device is {config.device!r}; this version trains on the cpu only.")
     tables = Embeddings(model.layout, seed=config.seed if fresh else None)
     compiled = worth_compiling(config, steps)
+    if any(table.storage == "fp64" for table in model.layout.tables):
+        model = model.double()  # rows for checks, and a dense part that is as exact
     return Engine(tables, DensePart(model, config.dense, config.precision, compiled))
 
 
@@ -102,7 +115,7 @@ def about(config: Config, dataset: Dataset) -> dict[str, Any]:
     return {
         "strategy": config.strategy,
         "model": config.model.name,
-        "dataset": str(dataset.folder) if dataset.folder else "in memory",
+        "dataset": str(dataset.folder.absolute()) if dataset.folder else "in memory",
         "seed": config.seed,
         "device": config.device,
     }

@@ -38,6 +38,7 @@ class DensePart:
         self.precision = precision
         self._call = torch.compile(model, dynamic=False) if compiled else model
         self._optimizer = _optimizer(model, config)
+        self._dtype = next((one.dtype for one in model.parameters()), torch.float32)
 
     def logits(self, dense: Tensor, embedded: Embedded, *, train: bool = True) -> Tensor:
         """The logits of a batch, in float32 (or wider, if the model is).
@@ -45,8 +46,13 @@ class DensePart:
         Only training runs compiled: a second compilation for scoring would not pay.
         """
         with self._autocast():
-            logits = (self._call if train else self.model)(dense, embedded)
+            logits = (self._call if train else self.model)(dense.to(self._dtype), embedded)
         return logits.float() if logits.dtype == torch.bfloat16 else logits
+
+    @property
+    def finite(self) -> bool:
+        """Whether every weight is a number still."""
+        return all(bool(torch.isfinite(one).all()) for one in self.model.parameters())
 
     def step(self, factor: float) -> None:
         """Move the weights by their gradients, with `factor` of the learning rate."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from torch import Tensor
 
@@ -15,13 +15,28 @@ from slipstream.training.metrics import Metrics, Mode, Scores
 
 
 def evaluate(
-    engine: Engine, placement: Placement, part: Part, batch_size: int, mode: Mode = "exact"
+    engine: Engine,
+    placement: Placement,
+    part: Part,
+    batch_size: int,
+    mode: Mode = "exact",
+    each: Callable[[int], None] = lambda _: None,
 ) -> Scores:
-    """How good the predictions for a part are, over all of its inputs."""
+    """How good the predictions for a part are, over all of its inputs.
+
+    Args:
+        engine: Rows and dense part.
+        placement: Finds the rows of a batch.
+        part: The inputs.
+        batch_size: How many are predicted at once.
+        mode: How the AUC is computed.
+        each: Told after each batch how many inputs it had; what it raises ends the evaluation.
+    """
     metrics = Metrics(mode)
     for batch, logits in predictions(engine, placement, part, batch_size):
         n = batch.n_valid
         metrics.add(logits[:n], batch.labels[:n], batch.weights[:n])
+        each(n)
     return metrics.result()
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,63 +15,25 @@ import torch
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
-from slipstream.data.manifest import versions
-from slipstream.errors import ConfigError, SlipstreamError
+from slipstream.models import Model
 from slipstream.plan import Plan, Planner
 from slipstream.training import build
-from slipstream.training.checkpoint import Checkpoints, load, newest, weights_digest
+from slipstream.training.checkpoint import Checkpoints, Found, load
+from slipstream.training.diverged import DivergedError, diverged_after, diverged_in
 from slipstream.training.evaluation import evaluate
 from slipstream.training.memory import Peak, keep_memory
 from slipstream.training.metrics import Scores
-from slipstream.training.progress import Report
+from slipstream.training.progress import Pace, Report
 from slipstream.training.recent import Recent
+from slipstream.training.resume import to_go_on_from, to_go_on_with
 from slipstream.training.run import Lines, Run
 from slipstream.training.schedule import rate
+from slipstream.training.state import Hooks, State, StoppedError
+from slipstream.training.summary import summary_of
+
+__all__ = ["DivergedError", "Hooks", "State", "StoppedError", "Trainer", "train"]
 
 _RECENT = 1 << 16
-_PHASES = ("data", "plan", "transfer", "step", "evaluate")
-
-
-class StoppedError(SlipstreamError):
-    """The run was asked to stop, and has saved where it stands."""
-
-
-class DivergedError(SlipstreamError):
-    """The loss is no longer a number."""
-
-
-@dataclass
-class State:
-    """Where a run stands, between two steps; what a checkpoint holds beside rows and weights."""
-
-    step: int = 0
-    position: int = 0
-    inputs_trained: int = 0
-    ended: bool = False
-    curve: list[dict[str, Any]] = field(default_factory=list)
-    best_validation: float | None = None
-    no_better: int = 0
-    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_PHASES, 0.0))
-
-    @property
-    def train_seconds(self) -> float:
-        """Time spent on training, evaluations left out."""
-        return sum(self.seconds.values()) - self.seconds["evaluate"]
-
-
-@dataclass(frozen=True)
-class Hooks:
-    """What a run tells its caller, and asks it.
-
-    Args:
-        report: Told how far the run is, every so often.
-        say: Told a sentence that a user should see.
-        stop: Asked between two steps whether to save and stop.
-    """
-
-    report: Callable[[Report], None] = lambda _: None
-    say: Callable[[str], None] = lambda _: None
-    stop: Callable[[], bool] = lambda: False
 
 
 def train(
@@ -101,16 +63,38 @@ def train(
         >>> summary["inputs_trained"], summary["strategy"]
         (1700, 'plain')
     """
-    folder = Path(out)
-    steps = build.steps_of(config, build.order_of(config, dataset))
-    config = build.resolved(config, steps)
-    run = Run.open(folder) if resume else Run.create(folder, config, force=force)
+    hooks = hooks or Hooks()
+    run = Run.open(Path(out)) if resume else Run(Path(out))
+    if resume:
+        config = to_go_on_with(run, config)
+    else:
+        run.check_free(force)
+    # Everything that can be wrong with what was asked for is found before the folder is touched.
+    build.check(config, dataset)
+    order = build.order_of(config, dataset)
+    config = build.resolved(config, build.steps_of(config, order))
+    if dataset.folder is not None:
+        config = replace(config, data=str(dataset.folder.absolute()))
+    model = build.model_of(config, dataset)
     keep_memory()
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     with ExitStack() as stack:
-        trainer = Trainer(dataset, config, run, hooks or Hooks(), stack)
-        trainer.start(resume)
+        stack.enter_context(run.claimed())
+        found = None
+        if resume:
+            summary = run.summary if run.config.epochs == config.epochs else None
+            if summary is not None:
+                hooks.say(f"The run in {out} has already ended.")
+                return summary
+            found = to_go_on_from(run, config, dataset, len(order), hooks.say)
+            if run.config != config:
+                run.write_config(config)
+        else:
+            run.check_free(force)
+            run.begin(config)
+        trainer = Trainer(dataset, config, run, hooks, stack, model)
+        trainer.start(found)
         trainer.run_through()
         return trainer.finish()
 
@@ -119,47 +103,68 @@ class Trainer:
     """One run. Its methods, read in order, are the path of a batch."""
 
     def __init__(
-        self, dataset: Dataset, config: Config, run: Run, hooks: Hooks, stack: ExitStack
+        self,
+        dataset: Dataset,
+        config: Config,
+        run: Run,
+        hooks: Hooks,
+        stack: ExitStack,
+        model: Model,
     ) -> None:
         self.dataset, self.config, self.run, self.hooks = dataset, config, run, hooks
         self.order = build.order_of(config, dataset)
-        if not len(self.order):
-            raise ConfigError("There is nothing to train on: the training part has no inputs.")
         self.total = len(self.order)
         self.saver = Checkpoints(run.checkpoints, config.checkpoint.keep)
         stack.enter_context(self.saver)
-        model = build.model_of(config, dataset)
+        self.model = model
         self.placement = build.placement_of(model.layout, dataset)
-        # Rows that a checkpoint brings need no first values.
-        fresh = next(run.checkpoints.glob("[0-9]*"), None) is None
-        self.engine = build.engine_of(config, model, steps=0, fresh=fresh)
-        self.state = State()
+        self.state = State(self.total)
         self.recent = Recent(_RECENT)
         self.peak = Peak()
+        self.pace = Pace()
         self._stack = stack
-        self._saved_at = time.monotonic()
+        self._saved, self._saved_at = self.state.apart_from_time(), time.monotonic()
+        self._scores: tuple[int, str, Scores] | None = None
+        self._told: Report | None = None
         every = config.log.every_inputs
         self.log_every = every or max(config.batch_size, self.total // 100)
 
-    def start(self, resume: bool) -> None:
-        """Begin at the beginning, or where the newest checkpoint stands."""
+    def start(self, found: Found | None) -> None:
+        """Begin at the beginning, or where a checkpoint stands."""
+        # Rows that a checkpoint brings need no first values.
+        self.engine = build.engine_of(self.config, self.model, steps=0, fresh=found is None)
         length = 0
-        found = newest(self.run.checkpoints) if resume else None
         if found is not None:
-            for warning in found.warnings:
-                self.hooks.say(warning)
-            tensors, state = load(found, self.engine.tables.stores)
-            if state["dataset"] != self.dataset.manifest.checksum:
-                raise ConfigError("The run was begun with another data set.")
-            recent = {n[7:]: v for n, v in tensors.items() if n.startswith("recent.")}
+            tensors, saved = load(found, self.engine.tables.stores)
             self.engine.dense.load_state_dict(tensors)
-            self.recent.load_state_dict(recent)
-            self.state = State(**state["training"])
-            length = state["lines"]
+            self.recent.load_state_dict(
+                {n.removeprefix("recent."): v for n, v in tensors.items() if n[:7] == "recent."}
+            )
+            self.state = State(**saved["training"])
+            self._saved = self.state.apart_from_time()
+            length = saved["lines"]
             self.hooks.say(f"Going on from input {self.state.position:,} of {self.total:,}.")
         board = self.config.log.tensorboard
         self.lines = Lines(self.run.folder, length, board, self.state.position)
         self._stack.callback(self.lines.close)
+        if self.lines.missing:
+            self.hooks.say("metrics.jsonl has lost lines since the checkpoint; they stay lost.")
+        if self.state.total != self.total:
+            self._with_another_end()
+
+    def _with_another_end(self) -> None:
+        """Go on with more or fewer epochs: what follows, follows the new number of inputs."""
+        was = self.state.total
+        self.hooks.say(
+            f"The run now ends at input {self.total:,} instead of {was:,}. Decay of learning rates "
+            "and points of evaluation follow that from here on."
+        )
+        if self.state.position == was and self.total > was:
+            self._score(was / self.total)  # the old end is a point of the curve
+            self.state.ended = self.state.ended_early
+        self.state.total = self.total
+        if self.state.ended_early:
+            self.hooks.say("Validation had stopped getting better before: training has ended.")
 
     def run_through(self) -> None:
         """Train until the inputs are used up, or until validation gets no better."""
@@ -168,7 +173,10 @@ class Trainer:
         )
         loader.load_state_dict({"position": self.state.position})
         planner = Planner(self.placement)
+        self._what_is_due()
         while not self.state.ended:
+            if self.hooks.stop():
+                self._stop()
             with self._timed("data"):
                 batch = next(loader, None)
             if batch is None:
@@ -177,57 +185,55 @@ class Trainer:
                 plan = planner.plan(batch, self.state.step + 1)
             with self._timed("step"):
                 self._step(plan)
-            before = self.state.position
-            self.state.position = plan.next_position
+            self.state.before, self.state.position = self.state.position, plan.next_position
             self.state.step += 1
             self.state.inputs_trained += plan.n_valid
-            self._after_step(before)
+            self._what_is_due()
+            self._save_if_due()
         self.state.ended = True
 
     def _step(self, plan: Plan) -> None:
-        stepped = self.engine.forward(plan)
+        try:
+            stepped = self.engine.forward(plan)
+        except Exception:
+            # Ctrl-C in a terminal also ends the compiler, which then fails; nothing has moved.
+            if self.config.compile == "on" and self.hooks.stop():
+                self._stop()
+            raise
         if not math.isfinite(stepped.loss):
-            raise DivergedError(
-                f"The loss of step {plan.step} is {stepped.loss}: the batch of {plan.n_valid} "
-                f"inputs at positions {self.state.position:,} to {plan.next_position:,}, which "
-                f"begins with input {int(plan.numbers[0]):,} of the training part. Try a lower "
-                "learning rate (dense.lr, embedding.lr), warm-up (schedule.warmup_inputs) or "
-                "dense.clip."
-            )
+            raise diverged_in(plan, stepped.loss, stepped.logits, self.state.position)
         n = plan.n_valid
         self.recent.add(stepped.logits[:n], plan.labels[:n], plan.weight[:n])
         for number, group in enumerate(plan.groups):
             assert group.touched is not None, "training plans move rows"
             self.saver.before_update(number, group.touched.rows.numpy())
-        factor = rate(self.config.schedule, self.state.position, self.total)
-        self.engine.move(plan, factor)
+        self.engine.move(plan, rate(self.config.schedule, plan.next_position, self.total))
 
-    def _after_step(self, before: int) -> None:
-        """What is due between two steps: a report, scores, a checkpoint, the end."""
-        after = self.state.position
-        if _crossed(self.log_every, before, after):
+    def _what_is_due(self) -> None:
+        """After a step: a report, scores. What was done before a stop is not done again."""
+        state = self.state
+        if state.crossed(self.log_every):
             self._report()
+        scored = [one["share"] for one in state.curve if one["total"] == self.total]
         for share in self.config.evaluate.at:
-            if before < share * self.total <= after:
+            if state.before < share * self.total <= state.position and share not in scored:
                 self._score(share)
-        if _crossed(self.config.early_stopping.every_inputs, before, after):
+        if state.crossed(self.config.early_stopping.every_inputs):
             self._validate()
-        if self.hooks.stop():
-            self._save()
-            self.saver.close()
-            raise StoppedError(
-                f"Stopped at input {after:,} of {self.total:,}; everything up to there is saved."
-            )
+
+    def _save_if_due(self) -> None:
         minutes = self.config.checkpoint.every_minutes
         late = minutes is not None and time.monotonic() - self._saved_at >= 60 * minutes
-        if late or _crossed(self.config.checkpoint.every_inputs, before, after):
+        if late or self.state.crossed(self.config.checkpoint.every_inputs):
             self._save()
 
     def _report(self) -> None:
+        if self.state.reported == self.state.position:
+            return
+        self.state.reported = self.state.position
         self.peak.look()
         lately = self.recent.result()
         seconds = self.state.train_seconds
-        speed = self.state.inputs_trained / seconds if seconds else 0.0
         self.lines.write(
             {
                 "kind": "training",
@@ -236,57 +242,73 @@ class Trainer:
                 "loss": lately.loss,
                 "auc": lately.auc,
                 "train_seconds": seconds,
-                "samples_per_second": speed,
+                "samples_per_second": self.state.inputs_trained / seconds if seconds else 0.0,
             }
         )
-        self.hooks.report(
-            Report("train", self.state.position, self.total, speed, lately.loss, lately.auc)
+        speed = self.pace.at(self.state.position, seconds)
+        self._told = Report(
+            "train", self.state.position, self.total, speed, lately.loss, lately.auc
         )
+        self.hooks.report(self._told)
 
     def _score(self, share: float) -> Scores:
         """Score the evaluation part: a point of the learning curve."""
         scores = self._evaluate("evaluation")
         line = {"kind": "evaluation", "position": self.state.position, "share": share}
         line |= scores.to_json()
-        self.state.curve.append(line)
+        self.state.curve.append(line | {"total": self.total})
         self.lines.write(line | {"train_seconds": self.state.train_seconds})
         return scores
 
     def _validate(self) -> None:
         """Score the validation part, which steers; stop if it has not got better for long."""
-        scores = self._evaluate("validation")
-        self.lines.write(
-            {"kind": "validation", "position": self.state.position, **scores.to_json()}
-        )
-        if scores.logloss is None:
-            raise ConfigError("early_stopping needs a validation part, and this data set has none.")
-        best, stop = self.state.best_validation, self.config.early_stopping
-        if best is None or scores.logloss < best - stop.min_change:
-            self.state.best_validation, self.state.no_better = scores.logloss, 0
+        state, stop = self.state, self.config.early_stopping
+        if state.validated == state.position:
             return
-        self.state.no_better += 1
-        if self.state.no_better >= stop.patience:
-            self.state.ended = True
+        scores = self._evaluate("validation")
+        assert scores.logloss is not None, "checked before training began"
+        state.validated = state.position
+        self.lines.write({"kind": "validation", "position": state.position, **scores.to_json()})
+        best = state.best_validation
+        if best is None or scores.logloss < best - stop.min_change:
+            state.best_validation, state.no_better = scores.logloss, 0
+            return
+        state.no_better += 1
+        if state.no_better >= stop.patience:
+            state.ended = state.ended_early = True
+            times = "once" if stop.patience == 1 else f"{stop.patience} times in a row"
             self.hooks.say(
-                f"Validation has not got better {stop.patience} times in a row: training ends at "
-                f"input {self.state.position:,} of {self.total:,}."
+                f"Validation has not got better {times}: training ends at input "
+                f"{state.position:,} of {self.total:,}."
             )
 
     def _evaluate(self, part: str) -> Scores:
+        if self._scores is not None and self._scores[:2] == (self.state.step, part):
+            return self._scores[2]  # one step can pass several points of evaluation
         size = self.config.evaluate.batch_size or self.config.batch_size
+        inputs, done = self.dataset.parts[part], 0
+
+        def each(count: int) -> None:
+            nonlocal done
+            done += count
+            self.hooks.report(Report(part, done, len(inputs)))
+            if self.hooks.stop():
+                self._stop()
+
         with self._timed("evaluate"):
             scores = evaluate(
-                self.engine,
-                self.placement,
-                self.dataset.parts[part],
-                size,
-                self.config.evaluate.auc,
+                self.engine, self.placement, inputs, size, self.config.evaluate.auc, each
             )
         self.peak.look()
+        if self._told is not None:
+            self.hooks.report(self._told)
+        self._scores = (self.state.step, part, scores)
         return scores
 
     def _save(self) -> None:
         """Begin a checkpoint of everything as it is now; it is written beside the next steps."""
+        if not self.engine.dense.finite:
+            raise diverged_after(self.state.step)
         recent = {f"recent.{name}": value for name, value in self.recent.state_dict().items()}
         self.saver.begin(
             self.state.step,
@@ -298,38 +320,31 @@ class Trainer:
                 "training": asdict(self.state),
             },
         )
-        self._saved_at = time.monotonic()
+        self._saved, self._saved_at = self.state.apart_from_time(), time.monotonic()
+
+    def _save_what_is_new(self) -> None:
+        if self.state.apart_from_time() != self._saved:
+            self._save()
+
+    def _stop(self) -> None:
+        """Save, and stop as was asked."""
+        self._save_what_is_new()
+        self.saver.close()
+        raise StoppedError(
+            f"Stopped at input {self.state.position:,} of {self.total:,}; everything up to there "
+            "is saved."
+        )
 
     def finish(self) -> dict[str, Any]:
         """Save, score the evaluation part for the last time, and write the summary."""
-        if self.saver.last_saved != self.state.step:
-            self._save()
-        scores = self._score(1.0)
         self._report()
+        self._save_what_is_new()
+        scores = self._score(self.state.position / self.total)
         self.saver.close()
-        state, manifest = self.state, self.dataset.manifest
-        oracle = (manifest.oracle or {}).get("evaluation")
-        skipped = state.position - state.inputs_trained
-        summary = {
-            **build.about(self.config, self.dataset),
-            **scores.to_json(),
-            "oracle_auc": oracle["auc"] if oracle else None,
-            "inputs_total": self.total,
-            "inputs_trained": state.inputs_trained,
-            "inputs_skipped": skipped,
-            "skip_share": skipped / state.position,
-            "hot_rows": 0,
-            "hot_access_share": 0.0,
-            "curve": [{"share": one["share"], "auc": one["auc"]} for one in state.curve],
-            "train_seconds": state.train_seconds,
-            "samples_per_second": state.inputs_trained / state.train_seconds,
-            "phase_seconds": state.seconds,
-            "peak_memory_bytes": {"host": self.peak.bytes, "device": 0},
-            "weights_digest": weights_digest(
-                self.engine.tables.stores, self.engine.dense.model.state_dict()
-            ),
-            "versions": versions(),
-        }
+        self.lines.secured()
+        summary = summary_of(
+            self.config, self.dataset, self.state, self.engine, scores, self.peak.bytes
+        )
         self.run.write_summary(summary)
         return summary
 
@@ -340,8 +355,3 @@ class Trainer:
             yield
         finally:
             self.state.seconds[phase] += time.perf_counter() - begun
-
-
-def _crossed(every: int | None, before: int, after: int) -> bool:
-    """Whether a multiple of `every` lies between two positions."""
-    return every is not None and after // every > before // every

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from slipstream.config import Config
+from slipstream.data.aside import locked
 from slipstream.errors import ConfigError
 
 CONFIG, METRICS, SUMMARY, CHECKPOINTS = (
@@ -18,7 +20,9 @@ CONFIG, METRICS, SUMMARY, CHECKPOINTS = (
     "summary.json",
     "checkpoints",
 )
-_PARTS = (CONFIG, METRICS, SUMMARY, CHECKPOINTS, "tensorboard", "report.html")
+# The configuration goes first when a run is removed: without it there is no run.
+_PARTS = (CONFIG, SUMMARY, METRICS, CHECKPOINTS, "tensorboard", "report.html")
+_LOCK = "lock"
 
 
 class Run:
@@ -33,28 +37,13 @@ class Run:
         self.checkpoints = folder / CHECKPOINTS
 
     @classmethod
-    def create(cls, folder: Path, config: Config, *, force: bool = False) -> Run:
-        """Begin a run in a new folder, or, with `force`, in place of the run that is there."""
-        run = cls(folder)
-        if run.exists and not force:
-            raise ConfigError(
-                f"{folder} already holds a run. Go on with it: --resume; replace it: --force; or "
-                "choose another folder."
-            )
-        if folder.exists() and not folder.is_dir():
-            raise ConfigError(f"{folder} is a file; a run needs a folder. Choose another name.")
-        folder.mkdir(parents=True, exist_ok=True)
-        if force:
-            run._clear()
-        config.write(folder / CONFIG)
-        return run
-
-    @classmethod
     def open(cls, folder: Path) -> Run:
         """The run that is in a folder."""
         run = cls(folder)
         if not run.exists:
-            raise ConfigError(f"There is no run in {folder}: it has no {CONFIG}.")
+            raise ConfigError(
+                f"There is no run in {folder}: it has no {CONFIG}. Begin one without --resume."
+            )
         return run
 
     @property
@@ -74,28 +63,70 @@ class Run:
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
     def lines(self) -> list[dict[str, Any]]:
-        """What the run has reported so far."""
+        """What the run has reported so far; a line that is only half written is none yet."""
         path = self.folder / METRICS
         text = path.read_text(encoding="utf-8") if path.is_file() else ""
-        return [json.loads(line) for line in text.splitlines()]
+        return [json.loads(line) for line in text.splitlines(keepends=True) if line[-1] == "\n"]
 
-    def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Put the summary in place, whole."""
-        aside = self.folder / f"{SUMMARY}.partial"
-        with aside.open("w", encoding="utf-8") as file:
-            json.dump(summary, file, indent=2)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(self.folder / SUMMARY)
+    def check_free(self, force: bool = False) -> None:
+        """Raise an error where a new run would overwrite what it should not."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise ConfigError(
+                f"{self.folder} is a file; a run needs a folder. Choose another name."
+            )
+        names = {path.name for path in self.folder.iterdir()} if self.folder.is_dir() else set()
+        known = {name + end for name in (*_PARTS, _LOCK) for end in ("", ".partial")}
+        if names - known:
+            raise ConfigError(
+                f"{self.folder} holds {min(names - known)}, which is no part of a run, so it is "
+                "left alone. Choose another folder."
+            )
+        if names & set(_PARTS) and not force:
+            raise ConfigError(
+                f"{self.folder} already holds a run. Go on with it: --resume; replace it: --force; "
+                "or choose another folder."
+            )
 
-    def _clear(self) -> None:
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Have the folder for this process alone; it is made if it is not there."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / _LOCK
+        lock = locked(path)
+        if lock is None:
+            raise ConfigError(
+                f"Another process is training in {self.folder}. Wait for it to end, or choose "
+                "another folder."
+            )
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                path.unlink()
+            lock.close()
+
+    def begin(self, config: Config) -> None:
+        """Begin a run, in place of one that is there; for who has claimed the folder."""
         for name in _PARTS:
             path = self.folder / name
             if path.is_dir():
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
+        self.write_config(config)
+
+    def write_config(self, config: Config) -> None:
+        """Put the configuration in place, whole; a result of another one is none of this one."""
+        (self.folder / SUMMARY).unlink(missing_ok=True)
+        aside = self.folder / f"{CONFIG}.partial"
+        config.write(aside)
+        _put(aside, self.folder / CONFIG)
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        """Put the summary in place, whole."""
+        aside = self.folder / f"{SUMMARY}.partial"
+        aside.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+        _put(aside, self.folder / SUMMARY)
 
 
 class Lines:
@@ -111,7 +142,9 @@ class Lines:
     def __init__(self, folder: Path, length: int, tensorboard: bool, position: int) -> None:
         self._path = folder / METRICS
         self._file = self._path.open("ab")
-        self._file.truncate(length)
+        # A file shorter than that was changed by someone: zeros would not make it right.
+        self.missing = max(0, length - self._path.stat().st_size)
+        self._file.truncate(length - self.missing)
         self._board = _tensorboard(folder / "tensorboard", position) if tensorboard else None
 
     def write(self, line: Mapping[str, Any]) -> None:
@@ -126,6 +159,8 @@ class Lines:
     def secured(self) -> int:
         """The length of what was written, once it is on the disk."""
         os.fsync(self._file.fileno())
+        if self._board is not None:
+            self._board.flush()
         return self._path.stat().st_size
 
     def close(self) -> None:
@@ -135,9 +170,18 @@ class Lines:
             self._board.close()
 
 
+def _put(aside: Path, path: Path) -> None:
+    """Give a file its name once it is on the disk."""
+    with aside.open("rb+") as file:
+        os.fsync(file.fileno())
+    aside.replace(path)
+
+
 def _tensorboard(folder: Path, position: int) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         return None
-    return SummaryWriter(str(folder), purge_step=position or None)
+    # What a killed run has shown of the time after its checkpoint is not to be shown twice.
+    purge = position + 1 if folder.is_dir() else None
+    return SummaryWriter(str(folder), purge_step=purge)

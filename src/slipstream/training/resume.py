@@ -1,0 +1,66 @@
+"""How a run that is resumed goes on: with which configuration, from which checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from slipstream.config import Config
+from slipstream.data.dataset import Dataset
+from slipstream.errors import ConfigError
+from slipstream.training.checkpoint import Found, newest
+from slipstream.training.run import Run
+
+# What may change when a run is resumed; `data` is the place of the data set, which is recognized.
+_FREE = ("data", "threads", "checkpoint", "log", "epochs")
+
+
+def to_go_on_with(run: Run, wanted: Config) -> Config:
+    """The configuration with which a run goes on, if it may; an error names the keys it may not.
+
+    Args:
+        run: The run.
+        wanted: How it is to go on.
+    """
+    begun = run.config
+    if wanted.compile == "auto":
+        wanted = replace(wanted, compile=begun.compile)
+    fixed = [key for key in begun.differences(wanted) if key.partition(".")[0] not in _FREE]
+    if fixed:
+        raise ConfigError(
+            f"The run in {run.folder} was begun with another {', '.join(fixed)}, which cannot "
+            "change on the way. Leave it out, or begin another run."
+        )
+    return wanted
+
+
+def to_go_on_from(
+    run: Run, config: Config, dataset: Dataset, total: int, say: Callable[[str], None]
+) -> Found | None:
+    """The newest checkpoint that is whole; None if none has been saved yet.
+
+    Args:
+        run: The run.
+        config: How it is to go on.
+        dataset: On what; an error if it was begun with another one.
+        total: Inputs of the whole run; an error if it is past that.
+        say: Told which checkpoints are damaged, and where there is none.
+    """
+    found = newest(run.checkpoints)
+    if found is None:
+        say("No checkpoint has been saved yet: training begins at the start.")
+        return None
+    for warning in found.warnings:
+        say(warning)
+    if found.state["dataset"] != dataset.manifest.checksum:
+        raise ConfigError(
+            f"The run in {run.folder} was begun with another data set than "
+            f"{dataset.folder or 'the one given'}. Give it the one it was begun with."
+        )
+    position = found.state["training"]["position"]
+    if position > total:
+        raise ConfigError(
+            f"The run in {run.folder} has already gone through {position:,} inputs, and with "
+            f"epochs {config.epochs} it would be {total:,} in all. Give it at least as many epochs."
+        )
+    return found

@@ -1,0 +1,83 @@
+"""Where a run stands between two steps, what it tells and asks, and how it can end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from slipstream.errors import SlipstreamError
+from slipstream.training.progress import Report
+
+_PHASES = ("data", "plan", "transfer", "step", "evaluate")
+
+
+class StoppedError(SlipstreamError):
+    """The run was asked to stop, and has saved where it stands."""
+
+
+@dataclass
+class State:
+    """Where a run stands, between two steps; what a checkpoint holds beside rows and weights.
+
+    It also says what has been done since the last step, so that a run that was stopped between a
+    step and an evaluation that is due makes up for it when it goes on.
+
+    Args:
+        total: Inputs of the whole run, as it is planned.
+        step: Steps done.
+        before: The position before the last step.
+        position: Inputs of the order that are used up.
+        inputs_trained: Inputs that were trained.
+        reported: The position of the last report.
+        validated: The position of the last score of the validation part.
+        ended: No step is left.
+        ended_early: Validation got no better.
+        curve: The scores of the evaluation part so far.
+        best_validation: The lowest logloss of the validation part.
+        no_better: How many scores in a row were no better than that.
+        seconds: Time spent, by phase.
+    """
+
+    total: int
+    step: int = 0
+    before: int = 0
+    position: int = 0
+    inputs_trained: int = 0
+    reported: int = 0
+    validated: int = 0
+    ended: bool = False
+    ended_early: bool = False
+    curve: list[dict[str, Any]] = field(default_factory=list)
+    best_validation: float | None = None
+    no_better: int = 0
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_PHASES, 0.0))
+
+    @property
+    def train_seconds(self) -> float:
+        """Time spent on training, evaluations left out."""
+        return sum(self.seconds.values()) - self.seconds["evaluate"]
+
+    def crossed(self, every: int | None) -> bool:
+        """Whether the last step has reached or passed a multiple of so many inputs."""
+        return every is not None and self.position // every > self.before // every
+
+    def apart_from_time(self) -> dict[str, Any]:
+        """All but the seconds: it differs exactly if there is something new to save."""
+        return {key: value for key, value in asdict(self).items() if key != "seconds"}
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What a run tells its caller, and asks it.
+
+    Args:
+        report: Told how far the run is, every so often.
+        say: Told a sentence that a user should see.
+        stop: Asked between two steps, and between two batches of an evaluation, whether to save
+            and stop. Once it has said so it must go on saying so.
+    """
+
+    report: Callable[[Report], None] = lambda _: None
+    say: Callable[[str], None] = lambda _: None
+    stop: Callable[[], bool] = lambda: False

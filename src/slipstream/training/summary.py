@@ -1,0 +1,59 @@
+"""What came out of a run: `summary.json`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slipstream.config import Config
+from slipstream.data.dataset import Dataset
+from slipstream.data.manifest import versions
+from slipstream.training import build
+from slipstream.training.checkpoint import weights_digest
+from slipstream.training.engine import Engine
+from slipstream.training.metrics import Scores
+from slipstream.training.state import State
+
+
+def summary_of(
+    config: Config,
+    dataset: Dataset,
+    state: State,
+    engine: Engine,
+    scores: Scores,
+    host_bytes: int,
+) -> dict[str, Any]:
+    """The summary of a run that has ended.
+
+    Args:
+        config: How it was trained.
+        dataset: On what.
+        state: Where it stands.
+        engine: Rows and weights.
+        scores: Of the evaluation part, at the end.
+        host_bytes: The most memory it took.
+    """
+    oracle = (dataset.manifest.oracle or {}).get("evaluation")
+    skipped = state.position - state.inputs_trained
+    return {
+        **build.about(config, dataset),
+        **scores.to_json(),
+        "oracle_auc": oracle["auc"] if oracle else None,
+        "inputs_total": state.total,
+        "inputs_trained": state.inputs_trained,
+        "inputs_skipped": skipped,
+        "skip_share": skipped / state.position,
+        "hot_rows": 0,
+        "hot_access_share": 0.0,
+        "curve": [{"share": _share(one, state), "auc": one["auc"]} for one in state.curve],
+        "train_seconds": state.train_seconds,
+        "samples_per_second": state.inputs_trained / state.train_seconds,
+        "phase_seconds": state.seconds,
+        "peak_memory_bytes": {"host": host_bytes, "device": 0},
+        "weights_digest": weights_digest(engine.tables.stores, engine.dense.model.state_dict()),
+        "versions": versions(),
+    }
+
+
+def _share(point: dict[str, Any], state: State) -> float:
+    """The share of the run at a point of its curve; more epochs make an earlier share smaller."""
+    return point["share"] if point["total"] == state.total else point["position"] / state.total

@@ -1,0 +1,35 @@
+"""Data sets and configurations for runs that take a moment."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from slipstream import from_arrays
+from slipstream.config import Config
+
+SIZES = ("model.bottom=[4]", "model.top=[4]", "model.dim=2", "log.tensorboard=false")
+
+
+def config(*settings, batch_size=16, **keys) -> Config:
+    return Config(batch_size=batch_size, **keys).with_settings([*SIZES, *settings])
+
+
+def clicks(n=300, seed=0, **options):
+    """A few inputs; 80 % of them in the training part, the rest shared by the other two."""
+    random = np.random.default_rng(seed)
+    given = {
+        "labels": random.integers(0, 2, n),
+        "columns": {"user": random.integers(0, 30, n), "ad": random.integers(0, 9, n)},
+        "dense": {"price": random.normal(size=n).astype(np.float32)},
+        "min_count": 0,
+        "validation": 0.1,
+        "evaluation": 0.1,
+    }
+    return from_arrays(**(given | options))
+
+
+def lines(run, kind=None):
+    text = (Path(run) / "metrics.jsonl").read_text()
+    made = [json.loads(line) for line in text.splitlines()]
+    return [line for line in made if kind in (None, line["kind"])]

@@ -1,0 +1,99 @@
+"""Killed at any moment and resumed, a run ends as if nothing had happened, to the bit."""
+
+import random
+import time
+
+import pytest
+from kills import POINTS, kill_until_it_ends, outcome, words_for
+
+pytestmark = pytest.mark.process
+SETTINGS = (
+    "model.dim=4",
+    "batch_size=64",
+    "checkpoint.every_inputs=500",
+    "log.every_inputs=300",
+    "log.tensorboard=false",
+)
+MLPS = ("model.bottom=[16]", "model.top=[16]")
+KINDS = {
+    "sgd, shuffled, two epochs, validated": (
+        "embedding.optimizer=sgd",
+        "dense.optimizer=sgd",
+        "shuffle=true",
+        "epochs=2",
+        "limit=2500",
+        "early_stopping.every_inputs=700",
+        "early_stopping.patience=100",
+    ),
+    "row-wise adagrad, bf16, split rows": (
+        "embedding.optimizer=rowwise_adagrad",
+        "embedding.storage=split-bf16",
+        "dense.optimizer=adagrad",
+        "precision=bf16",
+    ),
+    "adam, clipped, with a schedule": (
+        "embedding.optimizer=adam",
+        "dense.optimizer=adam",
+        "dense.clip=0.5",
+        "schedule.warmup_inputs=600",
+        "schedule.decay=cosine",
+    ),
+}
+
+
+def command(data, *settings):
+    words = ["train", str(data)]
+    for setting in (*SETTINGS, *settings):
+        words += ["--set", setting]
+    return words
+
+
+def uninterrupted(nursery, folder, begin):
+    ended = nursery.run(*begin, "--out", folder)
+    assert (ended.status, ended.phase) == (0, "after the summary"), ended.said
+    return outcome(folder)
+
+
+def killed_at_random_it_ends_alike(nursery, folder, begin):
+    started = time.monotonic()
+    wanted = uninterrupted(nursery, folder / "whole", begin)
+    longest, killed = time.monotonic() - started, 0
+    for seed in range(2):
+        run = folder / f"killed {seed}"
+        killed += len(kill_until_it_ends(nursery, run, begin, random.Random(seed), longest, 5))
+        assert outcome(run) == wanted
+    assert killed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_at_random_it_ends_as_if_nothing_had_happened(kind, nursery, clicks, tmp_path):
+    killed_at_random_it_ends_alike(nursery, tmp_path, command(clicks, *MLPS, *KINDS[kind]))
+
+
+def test_so_does_a_model_with_histories(nursery, histories, tmp_path):
+    begin = [*command(histories, "embedding.optimizer=adagrad"), "--model", "tbsm"]
+    killed_at_random_it_ends_alike(nursery, tmp_path, begin)
+
+
+def test_so_it_does_killed_before_and_after_everything_that_touches_the_disk(
+    nursery, clicks, tmp_path
+):
+    validated = KINDS["sgd, shuffled, two epochs, validated"]
+    begin = command(clicks, *MLPS, *validated)
+    wanted = uninterrupted(nursery, tmp_path / "whole", begin)
+    run, reached = tmp_path / "killed", []
+    for point in POINTS:
+        for when in ("before", "after"):
+            ended = nursery.run(*words_for(run, begin), at=(point, 1, when))
+            if ended.killed:
+                reached.append(point)
+                continue
+            # It came to its end: from the start once more.
+            assert ended.status == 0, ended.said
+            assert outcome(run) == wanted, (point, when)
+            run = tmp_path / f"killed {point} {when}"
+    while (ended := nursery.run(*words_for(run, begin))).killed:
+        pass
+    assert ended.status == 0, ended.said
+    assert outcome(run) == wanted
+    assert set(reached) == set(POINTS)

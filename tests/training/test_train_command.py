@@ -1,0 +1,238 @@
+"""`slipstream train` as a user meets it: stopped, resumed, misspelled, out of room."""
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import contextmanager
+
+import pytest
+from command_line import SLIPSTREAM
+from kills import outcome
+
+from slipstream.config import Config
+
+pytestmark = pytest.mark.process
+SETTINGS = (
+    "model.bottom=[8]",
+    "model.top=[8]",
+    "model.dim=4",
+    "batch_size=64",
+    "checkpoint.every_inputs=1000",
+    "log.tensorboard=false",
+)
+SET = [word for setting in SETTINGS for word in ("--set", setting)]
+
+
+def digest(run):
+    return json.loads((run / "summary.json").read_text())["weights_digest"]
+
+
+@pytest.fixture(scope="module")
+def whole(nursery, clicks, tmp_path_factory):
+    """A run that came to its end; not to be changed."""
+    run = tmp_path_factory.mktemp("whole") / "run"
+    ended = nursery.run("train", clicks, *SET, "--out", run)
+    assert ended.status == 0, ended.said
+    return run
+
+
+def pasted(said):
+    """The words of the command that a stopped run prints, as a shell reads them."""
+    command = said.strip().rpartition(": ")[2]
+    words = shlex.split(command)
+    assert words[0] == "slipstream"
+    return words[1:]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_asked_to_stop_it_saves_and_says_how_to_go_on(number, nursery, clicks, whole, tmp_path):
+    run = tmp_path / "a run's folder" / "with $HOME"
+    saved = run / "metrics.jsonl"
+    ended = nursery.run(
+        *("train", clicks, *SET, "--out", run),
+        when=lambda: saved.exists() and saved.stat().st_size,
+        send=[number],
+    )
+    assert ended.status == 130, ended.said
+    assert "Stopping, and saving what was trained; once more stops at once." in ended.said
+    assert "everything up to there is saved. To go on: slipstream train --resume" in ended.said
+    assert nursery.run(*pasted(ended.said)).status == 0
+    assert outcome(run) == outcome(whole)
+
+
+def test_asked_twice_it_stops_at_once(nursery, clicks, whole, tmp_path):
+    run = tmp_path / "run"
+    words = ("train", clicks, *SET, "--out", run)
+    ended = nursery.run(
+        *words,
+        when=lambda: nursery.doing("loading a checkpoint") or nursery.doing("training"),
+        send=[signal.SIGINT, signal.SIGINT],
+    )
+    assert ended.status == 130, ended.said
+    if "Stopped at once" in ended.said:  # else it was faster than the second signal
+        assert pasted(ended.said) == ["train", "--resume", "--out", str(run)]
+    assert nursery.run("train", "--resume", "--out", run).status == 0
+    assert outcome(run) == outcome(whole)
+
+
+def test_asked_within_an_evaluation_it_does_not_wait_for_its_end(nursery, clicks, tmp_path):
+    slow = ("--set", "evaluate.batch_size=1", "--set", "evaluate.at=[0.5]")
+    words = ("train", clicks, *SET, *slow, "--out")
+    assert nursery.run(*words, tmp_path / "whole").status == 0
+    ended = nursery.run(
+        *(*words, tmp_path / "run"), when=lambda: nursery.doing("evaluating"), send=[signal.SIGINT]
+    )
+    assert ended.status == 130, ended.said
+    assert "Stopped at input 2,560 of 5,100" in ended.said
+    assert nursery.run("train", "--resume", "--out", tmp_path / "run").status == 0
+    assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
+
+
+def test_the_configuration_in_the_folder_repeats_the_run(nursery, whole, tmp_path):
+    ended = nursery.run("train", "--config", whole / "config.yaml", "--out", tmp_path / "other")
+    assert ended.status == 0, ended.said
+    assert digest(tmp_path / "other") == digest(whole)
+    assert Config.read(tmp_path / "other/config.yaml") == Config.read(whole / "config.yaml")
+
+
+def test_more_epochs_on_resume_go_on_and_are_kept_in_the_configuration(nursery, whole, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(whole, run)
+    ended = nursery.run("train", "--resume", "--out", run, "--epochs", 2)
+    assert ended.status == 0, ended.said
+    assert "now ends at input 10,200 instead of 5,100" in ended.said
+    assert Config.read(run / "config.yaml").epochs == 2
+    assert json.loads((run / "summary.json").read_text())["inputs_trained"] == 10_200
+
+
+def test_what_may_change_on_resume_may_and_the_rest_is_named(nursery, clicks, whole, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(whole, run)
+    changed = ("--seed", 3, "--set", "dense.lr=0.5", "--set", "checkpoint.keep=1")
+    ended = nursery.run("train", "--resume", "--out", run, *changed)
+    assert ended.status == 2
+    assert "was begun with another seed, dense.lr, which cannot change" in ended.said
+    free = ("threads=1", "checkpoint.keep=1", "checkpoint.every_inputs=2000", "log.every_inputs=99")
+    words = [word for one in free for word in ("--set", one)]
+    ended = nursery.run("train", clicks, "--resume", "--out", run, *words, "--epochs", 2)
+    assert ended.status == 0, ended.said
+    assert Config.read(run / "config.yaml").checkpoint.keep == 1
+    assert len(list((run / "checkpoints").iterdir())) == 1
+    ended = nursery.run("train", "--resume", "--out", run, "--config", run / "config.yaml")
+    assert (ended.status, "has already ended" in ended.said) == (0, True)
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(nursery, clicks, whole, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(whole, run)
+    (run / "summary.json").unlink()
+    last = max((run / "checkpoints").iterdir())
+    (last / "dense.safetensors").write_bytes(b"")
+    ended = nursery.run("train", "--resume", "--out", run)
+    assert ended.status == 0, ended.said
+    assert f"{last} is damaged" in ended.said.replace("\n", " ")
+    assert outcome(run) == outcome(whole)
+
+
+WRONG = {
+    "Did you mean dense.lr": ("DATA", "--set", "dense.l=1", "--out", "RUN"),
+    "There is no model 'dlmr'": ("DATA", "--model", "dlmr", "--out", "RUN"),
+    "There is no strategy 'fsat'": ("DATA", "--strategy", "fsat", "--out", "RUN"),
+    "No such option: --modle": ("DATA", "--modle", "dlrm", "--out", "RUN"),
+    "Missing option '--out'": ("DATA",),
+    "Say what to train on": ("--out", "RUN"),
+    "it does not exist": ("missing", "--out", "RUN"),
+    "is not a packed data set": ("EMPTY", "--out", "RUN"),
+    "already holds a run": ("DATA", "--out", "WHOLE"),
+    "is a file; a run needs a folder": ("DATA", "--out", "FILE"),
+    "which is no part of a run": ("DATA", "--out", "DATA", "--force"),
+    "There is no run in": ("--resume", "--out", "RUN"),
+    "Choose one of --resume": ("--resume", "--force", "--out", "WHOLE"),
+    "this version trains on the cpu only": ("DATA", "--set", "device=cuda", "--out", "RUN"),
+    "batch_size is 0": ("DATA", "--batch-size", "0", "--out", "RUN"),
+    "nothing.yaml": ("DATA", "--config", "nothing.yaml", "--out", "RUN"),
+}
+
+
+@pytest.mark.parametrize("sentence", WRONG)
+def test_what_is_wrong_is_a_sentence_and_leaves_nothing(sentence, nursery, clicks, whole, tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "empty").mkdir()
+    names = {"DATA": clicks, "WHOLE": whole, "RUN": tmp_path / "run"}
+    names |= {"FILE": tmp_path / "file", "EMPTY": tmp_path / "empty"}
+    before = sorted(path.name for path in clicks.iterdir())
+    ended = nursery.run("train", *(names.get(word, word) for word in WRONG[sentence]))
+    assert ended.status == 2, ended.said
+    assert sentence in ended.said
+    assert "Traceback" not in ended.said
+    assert not (tmp_path / "run").exists()
+    assert sorted(path.name for path in clicks.iterdir()) == before
+
+
+@contextmanager
+def small_disk(folder, *options):
+    if os.geteuid() != 0:
+        pytest.skip("not root, so no small disk: not tested here")
+    folder.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", str(folder)]
+    if subprocess.run(words, capture_output=True).returncode:
+        pytest.skip("mounting is not allowed here: not tested")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_is_a_sentence_and_the_run_goes_on_when_there_is_room(
+    nursery, clicks, whole, tmp_path
+):
+    with small_disk(tmp_path / "disk", "size=2m") as disk:
+        run = disk / "run"
+        ended = nursery.run("train", clicks, *SET, "--out", run)
+        assert ended.status == 2, ended.said
+        assert "Older checkpoints" in ended.said
+        assert "are intact" in ended.said
+        ended = nursery.run("train", "--resume", "--out", run)
+        assert ended.status == 2, "it is still full"
+        subprocess.run(["mount", "-o", "remount,size=20m", str(disk)], check=True)
+        ended = nursery.run("train", "--resume", "--out", run)
+        assert ended.status == 0, ended.said
+        assert "Going on from input" in ended.said
+        assert outcome(run) == outcome(whole)
+
+
+def test_a_disk_that_is_full_from_the_start_is_a_sentence(nursery, clicks, tmp_path):
+    with small_disk(tmp_path / "disk", "size=64k") as disk:
+        (disk / "other").write_bytes(bytes(60_000))
+        ended = nursery.run("train", clicks, *SET, "--out", disk / "run")
+        assert ended.status == 2
+        assert "disk is full" in ended.said or "No space left" in ended.said
+        assert "Traceback" not in ended.said
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(nursery, clicks, tmp_path):
+    with small_disk(tmp_path / "disk", "ro") as disk:
+        ended = nursery.run("train", clicks, *SET, "--out", disk / "run")
+        assert ended.status == 2
+        assert "Read-only file system" in ended.said
+        assert "Traceback" not in ended.said
+
+
+def test_a_process_that_python_started_itself_is_killed_and_resumed(
+    nursery, clicks, whole, tmp_path
+):
+    run = tmp_path / "run"
+    process = subprocess.Popen(
+        [*SLIPSTREAM, "train", str(clicks), *SET, "--out", str(run)], stderr=subprocess.DEVNULL
+    )
+    while not any(run.glob("checkpoints/[0-9]*")) and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    ended = nursery.run("train", "--resume", "--out", run)
+    assert ended.status == 0, ended.said
+    assert outcome(run) == outcome(whole)
