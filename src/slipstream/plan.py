@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -106,6 +106,9 @@ class Placed(NamedTuple):
 
 class Placement(Protocol):
     """Where the rows live when their batch comes."""
+
+    def kept(self) -> Sequence[Moves]:
+        """For each group the rows that stay in the fast tier; empty without such a tier."""
 
     def place(self, batches: Iterable[Batch], step: int, *, update: bool) -> Iterator[Placed]:
         """Where the rows of each batch are; the first batch is step number `step`."""

@@ -18,7 +18,7 @@ from slipstream.data.copying import copy_rows
 from slipstream.data.inputs import Array
 from slipstream.embedding.store import RowStore
 from slipstream.errors import SlipstreamError
-from slipstream.plan import Moves, Plan
+from slipstream.plan import GroupPlan, Moves, Plan
 
 BeforeWrite = Callable[[int, Array], None]
 
@@ -62,12 +62,15 @@ class Mover:
         self._staged: dict[int, Future[list[Array]]] = {}
         self._writes: deque[Future[None]] = deque()
         self._told = 0
+        self.kept_rows = 0
+        self._row_of = [np.full(len(one.records), -1, dtype=np.int64) for one in fast]
         self.carried = Carried()
 
     def keep(self, kept: Sequence[Moves]) -> None:
         """Bring in the rows that stay for good, before the first step."""
-        for slow, fast, moves in zip(self._slow, self._fast, kept, strict=True):
-            fast.records[moves.slots.numpy()] = slow.records[moves.rows.numpy()]
+        self.kept_rows = sum(len(moves.rows) for moves in kept)
+        for number, moves in enumerate(kept):
+            self._put(number, moves, self._slow[number].records[moves.rows.numpy()])
 
     def prepare(self, plan: Plan) -> None:
         """Read a coming plan's rows ahead; plans come in the order of their steps."""
@@ -79,42 +82,43 @@ class Mover:
         if plan.step not in self._staged:
             raise SlipstreamError(f"The rows of step {plan.step} were not prepared.")
         records = self._staged.pop(plan.step).result()
-        for fast, group, read in zip(self._fast, plan.groups, records, strict=True):
+        for number, (group, read) in enumerate(zip(plan.groups, records, strict=True)):
             assert group.fill is not None, "plans for two tiers say what comes"
-            fast.records[group.fill.slots.numpy()] = read
-            self._count(fast, plan, group.fill, group.evict)
+            self._put(number, group.fill, read)
+            self._count(number, group)
 
     def leave(self, plan: Plan) -> None:
         """Take the rows that leave out of their slots; they are written back meanwhile."""
         left = []
-        for fast, group in zip(self._fast, plan.groups, strict=True):
+        for number, group in enumerate(plan.groups):
             assert group.evict is not None, "plans for two tiers say what leaves"
-            left.append((group.evict.rows.numpy(), fast.records[group.evict.slots.numpy()]))
+            slots = group.evict.slots.numpy()
+            left.append((group.evict.rows.numpy(), self._fast[number].records[slots]))
+            self._row_of[number][slots] = -1
         while self._writes and self._writes[0].done():
             self._writes.popleft().result()
         self._writes.append(self._thread.submit(self._write, left))
         self._told = plan.step
         self._read_what_may_be()
 
-    def settle(self, resident: Sequence[Moves]) -> None:
-        """Write every row in the fast tier back, without sending it away.
-
-        Args:
-            resident: The rows that are in it, by group.
-        """
-        self._land()
-        for number, moves in enumerate(resident):
-            rows = moves.rows.numpy()
+    def settle(self) -> None:
+        """Write every row in the fast tier back, without sending it away."""
+        while self._writes:
+            self._writes.popleft().result()
+        for number, row_of in enumerate(self._row_of):
+            (slots,) = np.nonzero(row_of >= 0)
+            rows = row_of[slots]
             self._before_write(number, rows)
-            self._slow[number].records[rows] = self._fast[number].records[moves.slots.numpy()]
+            copy_rows(self._fast[number].records, slots, rows, self._slow[number].records)
 
     def close(self) -> None:
         """Finish what is under way and end the thread."""
         self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def _land(self) -> None:
-        while self._writes:
-            self._writes.popleft().result()
+    def _put(self, number: int, moves: Moves, records: Array) -> None:
+        slots = moves.slots.numpy()
+        copy_rows(records, np.arange(len(slots)), slots, self._fast[number].records)
+        self._row_of[number][slots] = moves.rows.numpy()
 
     def _read_what_may_be(self) -> None:
         while self._pending and self._pending[0].after <= self._told:
@@ -137,15 +141,16 @@ class Mover:
                 self._before_write(number, rows)
                 copy_rows(records, np.arange(len(rows)), rows, self._slow[number].records)
 
-    def _count(self, fast: RowStore, plan: Plan, fill: Moves, evict: Moves | None) -> None:
-        number = self._fast.index(fast)
-        touched = plan.groups[number].touched
-        needed = len(touched.rows) if touched is not None else 0
-        size = fast.records.shape[1] * fast.records.itemsize
-        gone = len(evict.rows) if evict is not None else 0
+    def _count(self, number: int, group: GroupPlan) -> None:
+        assert group.fill is not None, "plans for two tiers say what comes"
+        assert group.evict is not None, "and what leaves"
+        needed = len(group.touched.rows) if group.touched is not None else 0
+        records = self._fast[number].records
+        size = records.shape[1] * records.itemsize
+        came, left = len(group.fill.rows), len(group.evict.rows)
         self.carried.lookups += needed
-        self.carried.hits += needed - len(fill.rows)
-        self.carried.rows_in += len(fill.rows)
-        self.carried.rows_out += gone
-        self.carried.bytes_in += len(fill.rows) * size
-        self.carried.bytes_out += gone * size
+        self.carried.hits += needed - came
+        self.carried.rows_in += came
+        self.carried.rows_out += left
+        self.carried.bytes_in += came * size
+        self.carried.bytes_out += left * size

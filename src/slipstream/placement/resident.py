@@ -13,7 +13,7 @@ from slipstream.data.inputs import Array
 from slipstream.embedding.kernels import planning
 from slipstream.embedding.spec import Group, Layout
 from slipstream.errors import DataError
-from slipstream.plan import GroupPlan, ListSlots, Placed, Touched
+from slipstream.plan import GroupPlan, ListSlots, Moves, Placed, Touched
 
 
 class Resident:
@@ -26,6 +26,10 @@ class Resident:
 
     def __init__(self, layout: Layout, singles: Sequence[str]) -> None:
         self._groups = [_GroupPlanner(layout, group, singles) for group in layout.groups]
+
+    def kept(self) -> Sequence[Moves]:
+        """Nothing: there is no fast tier."""
+        return ()
 
     def place(self, batches: Iterable[Batch], step: int, *, update: bool) -> Iterator[Placed]:
         """Where the rows of each batch are, in the slow store."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,9 @@ from slipstream.embedding.tables import Embeddings
 from slipstream.errors import ConfigError
 from slipstream.models import Model, build_model
 from slipstream.ordering import InputOrder
+from slipstream.placement.budget import budget_bytes, rooms
 from slipstream.placement.resident import Resident
+from slipstream.placement.tiered import Room, Tiered
 from slipstream.plan import Placement
 from slipstream.training.dense import DensePart, worth_compiling
 from slipstream.training.engine import Engine
@@ -67,17 +70,52 @@ def model_of(config: Config, dataset: Dataset) -> Model:
     )
 
 
-def engine_of(config: Config, model: Model, steps: int, *, fresh: bool = True) -> Engine:
+def engine_of(
+    config: Config,
+    model: Model,
+    steps: int,
+    *,
+    fresh: bool = True,
+    rooms: Sequence[Room] | None = None,
+) -> Engine:
     """The tables and the dense part of a model, ready to be stepped; `fresh` fills the tables."""
-    tables = Embeddings(model.layout, seed=config.seed if fresh else None)
+    slots = None if rooms is None else [room.slots for room in rooms]
+    tables = Embeddings(model.layout, seed=config.seed if fresh else None, slots=slots)
     compiled = worth_compiling(config, steps)
     if any(table.storage == "fp64" for table in model.layout.tables):
         model = model.double()  # rows for checks, and a dense part that is as exact
     return Engine(tables, DensePart(model, config.dense, config.precision, compiled))
 
 
-def placement_of(layout: Layout, dataset: Dataset) -> Placement:
-    """Where the rows of the tables live."""
+def rooms_of(config: Config, layout: Layout, dataset: Dataset) -> list[Room] | None:
+    """The fast tier of each group; None for a strategy without one."""
+    tier = strategy(config.strategy).placement
+    if tier is None:
+        return None
+    return rooms(
+        layout,
+        dataset.counts,
+        len(dataset.train),
+        budget_bytes(config.placement.fast_memory, layout),
+        keep=tier.keep,
+        batch_size=config.batch_size,
+        window=config.placement.window or tier.window,
+    )
+
+
+def tiered_of(
+    config: Config, layout: Layout, dataset: Dataset, rooms: Sequence[Room] | None
+) -> Placement:
+    """Where the rows of the tables live when a batch is trained."""
+    tier = strategy(config.strategy).placement
+    if tier is None or rooms is None:
+        return placement_of(layout, dataset)
+    singles = [column.name for column in dataset.schema.singles]
+    return Tiered(layout, singles, rooms, config.placement.window or tier.window)
+
+
+def placement_of(layout: Layout, dataset: Dataset) -> Resident:
+    """Where the rows of the tables are when nothing moves: all in the slow store."""
     return Resident(layout, [column.name for column in dataset.schema.singles])
 
 

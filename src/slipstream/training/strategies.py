@@ -7,16 +7,36 @@ from typing import NamedTuple
 from slipstream.errors import ConfigError, did_you_mean
 
 
+class Tier(NamedTuple):
+    """How a fast tier is used.
+
+    Args:
+        keep: Whether the most accessed rows stay in it.
+        window: The most batches to look ahead, where the configuration does not say.
+    """
+
+    keep: bool
+    window: int
+
+
 class Strategy(NamedTuple):
-    """In what order inputs come, which are trained, and where rows live when their batch comes."""
+    """In what order inputs come, which are trained, and where rows live when their batch comes.
+
+    Args:
+        ordering: as is.
+        skipping: all.
+        placement: How a fast tier is used; None trains in the slow one.
+    """
 
     ordering: str
     skipping: str
-    placement: str
+    placement: Tier | None
 
 
 STRATEGIES = {
-    "plain": Strategy("as is", "all", "resident"),
+    "plain": Strategy("as is", "all", None),
+    "bagpipe": Strategy("as is", "all", Tier(keep=False, window=200)),
+    "fast": Strategy("as is", "all", Tier(keep=True, window=8)),
 }
 
 
