@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from slipstream.version import __version__
 
 if TYPE_CHECKING:
+    from slipstream.config import Config
     from slipstream.data.batch import Batch, ListBatch
     from slipstream.data.build import Lists, from_arrays
     from slipstream.data.dataset import Dataset, Part
@@ -28,19 +29,30 @@ if TYPE_CHECKING:
     from slipstream.embedding.module import EmbeddingTables
     from slipstream.embedding.optimizers import Adagrad, Adam, RowwiseAdagrad, Sgd
     from slipstream.embedding.spec import Feature, Init, TableSpec
-    from slipstream.errors import ConfigError, DataError, SlipstreamError
+    from slipstream.errors import CheckpointError, ConfigError, DataError, SlipstreamError
+    from slipstream.models import MODELS, build_model
     from slipstream.ordering.order import InputOrder
+    from slipstream.training.estimate import estimate
+    from slipstream.training.evaluate_run import evaluate_run
+    from slipstream.training.export import export_run
+    from slipstream.training.loop import Hooks, train
+    from slipstream.training.predict import predict_rows
+    from slipstream.training.restored import open_run
 
 __all__ = [
+    "MODELS",
     "Adagrad",
     "Adam",
     "Batch",
+    "CheckpointError",
     "Column",
+    "Config",
     "ConfigError",
     "DataError",
     "Dataset",
     "EmbeddingTables",
     "Feature",
+    "Hooks",
     "Init",
     "InputOrder",
     "ListBatch",
@@ -55,14 +67,22 @@ __all__ = [
     "Table",
     "TableSpec",
     "__version__",
+    "build_model",
+    "estimate",
+    "evaluate_run",
+    "export_run",
     "from_arrays",
     "from_table",
+    "open_run",
+    "predict_rows",
     "synthesize",
+    "train",
     "verify",
 ]
 
 # Importing torch takes seconds, which `slipstream --help` should not: names are loaded when used.
 _WHERE = {
+    "config": ("Config",),
     "data.batch": ("Batch", "ListBatch"),
     "data.build": ("Lists", "from_arrays"),
     "data.dataset": ("Dataset", "Part"),
@@ -74,8 +94,15 @@ _WHERE = {
     "embedding.module": ("EmbeddingTables",),
     "embedding.optimizers": ("Adagrad", "Adam", "RowwiseAdagrad", "Sgd"),
     "embedding.spec": ("Feature", "Init", "TableSpec"),
-    "errors": ("ConfigError", "DataError", "SlipstreamError"),
+    "errors": ("CheckpointError", "ConfigError", "DataError", "SlipstreamError"),
+    "models": ("MODELS", "build_model"),
     "ordering.order": ("InputOrder",),
+    "training.estimate": ("estimate",),
+    "training.evaluate_run": ("evaluate_run",),
+    "training.export": ("export_run",),
+    "training.loop": ("Hooks", "train"),
+    "training.predict": ("predict_rows",),
+    "training.restored": ("open_run",),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from slipstream.commands import data, prepare, synth, train
+from slipstream.commands import data, estimate, evaluate, export, predict, prepare, synth, train
 from slipstream.version import __version__
 
 app = typer.Typer(
@@ -17,6 +17,10 @@ app = typer.Typer(
 app.command("synth")(synth.synth)
 app.command("prepare")(prepare.prepare)
 app.command("train")(train.train)
+app.command("evaluate")(evaluate.evaluate)
+app.command("predict")(predict.predict)
+app.command("export")(export.export)
+app.command("estimate")(estimate.estimate)
 app.add_typer(data.app, name="data")
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import typer
 
+from slipstream.commands.sizes import bytes_of
 from slipstream.commands.terminal import human, out, says_what_is_wrong, steps
 from slipstream.errors import ConfigError
-
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 @says_what_is_wrong
@@ -63,7 +61,7 @@ def prepare(
         validation=_share("validation", validation),  # type: ignore[arg-type]
         evaluation=_share("evaluation", evaluation),  # type: ignore[arg-type]
         seed=None if draws and split != "random" else seed,
-        memory=_bytes(memory),
+        memory=bytes_of("memory", memory),
         bad_rows=bad_rows,  # type: ignore[arg-type]
         max_bad=max_bad,
         dictionary=dictionary,
@@ -90,10 +88,3 @@ def _share(name: str, text: str) -> float | str:
         return float(text)
     except ValueError:
         raise ConfigError(f"{name} is {text!r}; give a share from 0 to 1, or day.") from None
-
-
-def _bytes(text: str) -> int:
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
-    if not found:
-        raise ConfigError(f"memory is {text!r}; write a size such as 512M or 2G.")
-    return round(float(found[1]) * _UNITS[found[2]])

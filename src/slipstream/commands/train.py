@@ -39,7 +39,9 @@ def train(
     seed: int | None = typer.Option(None, help="Of first weights and of shuffling.  [0]"),
     shuffle: bool | None = typer.Option(None, "--shuffle", help="Shuffle by blocks."),
     precision: str | None = typer.Option(None, help="Of the dense part: fp32 or bf16.  [fp32]"),
-    init_from: str | None = typer.Option(None, metavar="RUN", help="Begin with its weights."),
+    init_from: str | None = typer.Option(
+        None, metavar="RUN", help="Begin with its weights and rows."
+    ),
     settings: list[str] = typer.Option(
         [], "--set", metavar="KEY=VALUE", help="Any key of the config."
     ),
@@ -68,7 +70,9 @@ def train(
     }
     if resume and force:
         raise ConfigError("Choose one of --resume (go on) and --force (begin anew).")
-    chosen = _resumed(to, config, flags, settings) if resume else _chosen(config, flags, settings)
+    chosen = (
+        _resumed(to, config, flags, settings) if resume else chosen_config(config, flags, settings)
+    )
     if not chosen.data:
         raise ConfigError("Say what to train on: slipstream train DATA --out RUN.")
     again = shlex.join(("slipstream", "train", "--resume", "--out", str(to)))
@@ -83,7 +87,8 @@ def train(
     _tell(summary, to)
 
 
-def _chosen(file: Path | None, flags: dict[str, Any], settings: list[str]) -> Config:
+def chosen_config(file: Path | None, flags: dict[str, Any], settings: list[str]) -> Config:
+    """The configuration of a file, with flags and settings put over it, in this order."""
     from slipstream.config import Config
 
     config = Config.read(file) if file else Config()

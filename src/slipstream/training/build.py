@@ -25,7 +25,7 @@ from slipstream.training.dense import DensePart, worth_compiling
 from slipstream.training.engine import Engine
 from slipstream.training.strategies import strategy
 
-_COUNTED = 1 << 20
+COUNTED = 1 << 20
 
 
 def check(config: Config, dataset: Dataset) -> None:
@@ -137,7 +137,7 @@ def longest(dataset: Dataset) -> dict[str, int]:
 def dense_statistics(dataset: Dataset) -> tuple[list[float], list[float]]:
     """The mean and the deviation of each dense value over the first inputs of training."""
     part = dataset.train
-    runs = part.runs(0, min(len(part), _COUNTED))
+    runs = part.runs(0, min(len(part), COUNTED))
     values: Array = np.concatenate([np.asarray(run.dense, dtype=np.float64) for run in runs])
     deviation = values.std(axis=0)
     return values.mean(axis=0).tolist(), np.where(deviation > 0, deviation, 1.0).tolist()

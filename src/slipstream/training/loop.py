@@ -17,12 +17,15 @@ from slipstream.config import Config
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
+from slipstream.errors import ConfigError
 from slipstream.models import Model
 from slipstream.plan import Plan, Planner
 from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints, Found, load
 from slipstream.training.diverged import DivergedError, diverged_after, diverged_in
 from slipstream.training.evaluation import evaluate
+from slipstream.training.fit import described
+from slipstream.training.init_from import init_from
 from slipstream.training.memory import Peak, keep_memory
 from slipstream.training.metrics import Scores
 from slipstream.training.progress import Pace, Report
@@ -67,7 +70,10 @@ def train(
         (1700, 'plain')
     """
     hooks = hooks or Hooks()
-    run = Run.open(Path(out)) if resume else Run(Path(out))
+    folder = Path(out)
+    if config.init_from and not resume and Path(config.init_from).resolve() == folder.resolve():
+        raise ConfigError(f"{folder} cannot be begun from itself. Choose another folder for it.")
+    run = Run.open(folder) if resume else Run(folder)
     if resume:
         config = to_go_on_with(run, config)
     else:
@@ -121,9 +127,11 @@ class Trainer:
         stack.enter_context(self.saver)
         self.model = model
         self.placement = build.placement_of(model.layout, dataset)
+        self.described = described(dataset)
         self.state = State(self.total)
         self.recent = Recent(_RECENT)
         self.peak = Peak()
+        stack.callback(self.peak.close)
         self.pace = Pace()
         self._stack = stack
         self._saved, self._saved_at = self.state.apart_from_time(), time.monotonic()
@@ -152,6 +160,9 @@ class Trainer:
             self._saved = self.state.apart_from_time()
             length = saved["lines"]
             self.hooks.say(f"Going on from input {self.state.position:,} of {self.total:,}.")
+        elif self.config.init_from is not None:
+            run, say = self.config.init_from, self.hooks.say
+            self.state.init_from = init_from(run, self.engine, self.dataset, say)
         board = self.config.log.tensorboard
         self.lines = Lines(self.run.folder, length, board, self.state.position)
         self._stack.callback(self.lines.close)
@@ -346,6 +357,7 @@ class Trainer:
             self.engine.dense.state_dict() | recent,
             {
                 "dataset": self.dataset.manifest.checksum,
+                "data": self.described,
                 "lines": self.lines.secured(),
                 "training": asdict(self.state),
             },

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 from pathlib import Path
 
 _STATUS = Path("/proc/self/status")
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of mallopt's parameters in malloc.h
 _LARGE = 1 << 30
+_EVERY = 0.02
 
 
 def keep_memory() -> bool:
@@ -39,11 +41,27 @@ def anonymous() -> int:
 
 
 class Peak:
-    """The most anonymous memory seen at the moments it was asked."""
+    """The most anonymous memory that was seen, by a thread that looks every few milliseconds.
+
+    The system counts the peak of all memory only, mapped files with it.
+    """
 
     def __init__(self) -> None:
         self.bytes = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="peak", daemon=True)
+        self._thread.start()
 
     def look(self) -> None:
         """Note how much there is now."""
         self.bytes = max(self.bytes, anonymous())
+
+    def close(self) -> None:
+        """Look for the last time."""
+        self._stop.set()
+        self._thread.join()
+        self.look()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(_EVERY):
+            self.look()

@@ -36,6 +36,7 @@ class State:
         curve: The scores of the evaluation part so far.
         best_validation: The lowest logloss of the validation part.
         no_better: How many scores in a row were no better than that.
+        init_from: What a warm start took over from another run, if there was one.
         seconds: Time spent, by phase.
     """
 
@@ -51,6 +52,7 @@ class State:
     curve: list[dict[str, Any]] = field(default_factory=list)
     best_validation: float | None = None
     no_better: int = 0
+    init_from: dict[str, Any] | None = None
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_PHASES, 0.0))
 
     @property

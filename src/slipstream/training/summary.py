@@ -39,6 +39,7 @@ def summary_of(
         **build.about(config, dataset),
         **scores.to_json(),
         "oracle_auc": oracle["auc"] if oracle else None,
+        "init_from": state.init_from,
         "inputs_total": state.total,
         "inputs_trained": state.inputs_trained,
         "inputs_skipped": skipped,

@@ -59,7 +59,7 @@ def save_until_killed(folder):
             print(told, flush=True)
 
 
-HERE_AGAIN = "import os, sys; sys.path[:0] = sys.argv[2:]\nimport test_checkpoint_process as here\n"
+HERE_AGAIN = "import os, sys; sys.path[:0] = sys.argv[2:]\nimport test_process as here\n"
 # Imports take seconds and a child made by fork does not repeat them: more kills in the time.
 NURSERY = """
 for _ in sys.stdin:
@@ -72,7 +72,7 @@ for _ in sys.stdin:
 
 
 def script(text, folder):
-    return [sys.executable, "-c", HERE_AGAIN + text, str(folder), str(HERE), str(HERE.parent)]
+    return [sys.executable, "-c", HERE_AGAIN + text, str(folder), str(HERE), str(HERE.parents[1])]
 
 
 def kill_one(nursery, after):

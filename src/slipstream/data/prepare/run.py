@@ -252,6 +252,11 @@ class _Run:
             "replaced": dict(sorted(read["notes"].items())),
             "options": options,
         }
+        if self.spec.dense:
+            origin["dense"] = {
+                one.name: {"transform": one.transform, "missing": one.missing}
+                for one in self.spec.dense
+            }
         if self.options.dictionary is not None:
             origin["dictionary"] = read_manifest(self.options.dictionary).checksum
         if self.spec.negatives is not None:

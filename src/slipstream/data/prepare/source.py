@@ -42,6 +42,19 @@ class Piece:
     share: float
 
 
+def is_parquet(path: Path) -> bool:
+    """Whether a file is of Parquet rather than of text."""
+    return path.suffix.lower() in _PARQUET
+
+
+def separator_of(spec: LogSpec, path: Path) -> str:
+    """What stands between two fields of a file."""
+    if spec.separator is not None:
+        return spec.separator
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    return "\t" if ".tsv" in suffixes or ".tab" in suffixes else ","
+
+
 class Source:
     """The files of a log.
 
@@ -92,14 +105,11 @@ class Source:
 
     def is_parquet(self, number: int) -> bool:
         """Whether a file is of Parquet rather than of text."""
-        return self.inputs[number].suffix.lower() in _PARQUET
+        return is_parquet(self.inputs[number])
 
     def separator(self, number: int) -> str:
         """What stands between two fields of a file."""
-        if self.spec.separator is not None:
-            return self.spec.separator
-        suffixes = [suffix.lower() for suffix in self.inputs[number].suffixes]
-        return "\t" if ".tsv" in suffixes or ".tab" in suffixes else ","
+        return separator_of(self.spec, self.inputs[number])
 
     def kinds(self) -> dict[str, ValueKind]:
         """The kind of values of each table."""

@@ -2,6 +2,6 @@
 
 from slipstream.training.checkpoint.checkpoints import Checkpoints
 from slipstream.training.checkpoint.digest import weights_digest
-from slipstream.training.checkpoint.restore import Found, load, newest, rows_of
+from slipstream.training.checkpoint.restore import Found, dense_of, load, newest, rows_of
 
-__all__ = ["Checkpoints", "Found", "load", "newest", "rows_of", "weights_digest"]
+__all__ = ["Checkpoints", "Found", "dense_of", "load", "newest", "rows_of", "weights_digest"]

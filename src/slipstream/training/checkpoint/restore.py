@@ -94,7 +94,9 @@ def check(path: Path) -> Contents:
     return contents
 
 
-def load(found: Found, stores: Sequence[RowStore]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def load(
+    found: Found, stores: Sequence[RowStore], *, state: bool = True
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Fill stores with the rows of a checkpoint, and give back its tensors and its state.
 
     Tables are matched by name, however they are grouped; another storage than the saved one is
@@ -103,20 +105,26 @@ def load(found: Found, stores: Sequence[RowStore]) -> tuple[dict[str, Tensor], d
     Args:
         found: From `newest`.
         stores: The rows of all tables; what they hold is overwritten.
+        state: Whether rows come with their optimizer state. Without it the tables may have any
+            optimizer, and what it keeps stays as it is.
     """
     saved = {table.name: table for table in found.contents.tables}
     mine = [(store, table) for store in stores for table in store.group.tables]
-    problems = [*_misfits(saved, [table for _, table in mine])]
+    problems = [*_misfits(saved, [table for _, table in mine], state)]
     if problems:
         raise CheckpointError(f"The checkpoint {found.path} does not fit: {' '.join(problems)}")
     for store, table in mine:
         start = store.group.start(table.name)
         for first, fields in rows_of(found, table.name):
             rows = slice(start + first, start + first + len(fields["weight"]))
-            for name, values in _stored(store, fields, saved[table.name].storage).items():
+            for name, values in _stored(store, fields, saved[table.name].storage, state).items():
                 store.views[name][rows] = values
-    dense = unpack(_bytes(found.path / DENSE), found.path / DENSE)
-    return dense, found.state
+    return dense_of(found), found.state
+
+
+def dense_of(found: Found) -> dict[str, Tensor]:
+    """The tensors of a checkpoint that are no rows: dense weights, and what else was given."""
+    return unpack(_bytes(found.path / DENSE), found.path / DENSE)
 
 
 def rows_of(found: Found, table: str) -> Iterator[tuple[int, dict[str, Array]]]:
@@ -152,16 +160,24 @@ def numbers(storage: str, fields: dict[str, Array]) -> Tensor:
     return torch.from_numpy(bits.view(np.float32))
 
 
-def _stored(store: RowStore, fields: dict[str, Array], saved: str) -> dict[str, Array]:
+def _stored(
+    store: RowStore, fields: dict[str, Array], saved: str, with_state: bool
+) -> dict[str, Array]:
     """The saved fields as a store keeps them; optimizer state is converted as it is assigned."""
+    names = store.group.optimizer.state(store.group.dim) if with_state else {}
+    state = {name: fields[name] for name in names}
+    return {**stored_weights(store, fields, saved), **state}
+
+
+def stored_weights(store: RowStore, fields: dict[str, Array], saved: str) -> dict[str, Array]:
+    """The elements of saved rows as a store keeps them; `saved` is how they were kept."""
     if saved == store.group.storage:
-        return fields
+        return {name: fields[name] for name in ("weight", "weight_low") if name in fields}
     dtype = torch.float64 if store.group.storage == "fp64" else torch.float32
-    state = {name: fields[name] for name in store.group.optimizer.state(store.group.dim)}
-    return {**encoded(store.group.storage, numbers(saved, fields).to(dtype)), **state}
+    return encoded(store.group.storage, numbers(saved, fields).to(dtype))
 
 
-def _misfits(saved: dict[str, SavedTable], tables: list[TableSpec]) -> Iterator[str]:
+def _misfits(saved: dict[str, SavedTable], tables: list[TableSpec], state: bool) -> Iterator[str]:
     for name in saved.keys() - {table.name for table in tables}:
         yield f"it has a table {name!r}, which the model has not."
     for table in tables:
@@ -175,7 +191,7 @@ def _misfits(saved: dict[str, SavedTable], tables: list[TableSpec]) -> Iterator[
         ):
             if was != now:
                 yield f"table {table.name!r} was saved with {was} {what} and now has {now}."
-        if one.optimizer != table.moved_by.name:
+        if state and one.optimizer != table.moved_by.name:
             yield (
                 f"table {table.name!r} was trained with {one.optimizer}, whose state "
                 f"{table.moved_by.name} cannot go on with. Use {one.optimizer}."

@@ -62,33 +62,44 @@ def blank(
         {'weight': tensor([[1., 1., 1.],
                 [1., 1., 1.]])}
     """
+    head, starts = header(entries, metadata)
+    end = sum(entry.bytes for entry in entries.values())
+    data = np.empty(len(head) + end, dtype=np.uint8)
+    data[: len(head)] = np.frombuffer(head, dtype=np.uint8)
+    body = data[len(head) :]
+    return data, {name: _seen(body, starts[name], entries[name]) for name in entries}
+
+
+def header(
+    entries: dict[str, Entry], metadata: dict[str, str] | None = None
+) -> tuple[bytes, dict[str, int]]:
+    """What stands before the values of a file, and where among them each tensor begins."""
     # Long types first: then each value lies at a multiple of its size.
     order = sorted(entries, key=lambda n: (-np.dtype(_TYPES[entries[n].type][0]).itemsize, n))
-    header: dict[str, object] = {_METADATA: metadata} if metadata else {}
+    described: dict[str, object] = {_METADATA: metadata} if metadata else {}
     starts, end = {}, 0
     for name in order:
         starts[name], end = end, end + entries[name].bytes
         kind, shape = entries[name]
-        header[name] = {"dtype": kind, "shape": list(shape), "data_offsets": [starts[name], end]}
-    text = json.dumps(header, separators=(",", ":")).encode()
+        described[name] = {"dtype": kind, "shape": list(shape), "data_offsets": [starts[name], end]}
+    text = json.dumps(described, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    data = np.empty(_LENGTH + len(text) + end, dtype=np.uint8)
-    data[:_LENGTH] = np.frombuffer(len(text).to_bytes(_LENGTH, "little"), dtype=np.uint8)
-    data[_LENGTH : _LENGTH + len(text)] = np.frombuffer(text, dtype=np.uint8)
-    body = data[_LENGTH + len(text) :]
-    return data, {name: _seen(body, starts[name], entries[name]) for name in entries}
+    return len(text).to_bytes(_LENGTH, "little") + text, starts
+
+
+def entry_of(name: str, tensor: Tensor) -> Entry:
+    """What a file says of a tensor; an error where it has no place for one of its type."""
+    if tensor.dtype not in _TYPE_OF or name == _METADATA:
+        raise CheckpointError(
+            f"The tensor {name!r} of type {tensor.dtype} cannot be saved: a safetensors file "
+            f"has no place for it. Give one of {', '.join(map(str, _TYPE_OF))}."
+        )
+    return Entry(_TYPE_OF[tensor.dtype], tuple(tensor.shape))
 
 
 def pack(tensors: dict[str, Tensor]) -> Array:
     """The bytes of a file with a copy of these tensors, wherever they are."""
-    entries = {}
-    for name, tensor in tensors.items():
-        if tensor.dtype not in _TYPE_OF or name == _METADATA:
-            raise CheckpointError(
-                f"The tensor {name!r} of type {tensor.dtype} cannot be saved: a safetensors file "
-                f"has no place for it. Give one of {', '.join(map(str, _TYPE_OF))}."
-            )
-        entries[name] = Entry(_TYPE_OF[tensor.dtype], tuple(tensor.shape))
+    entries = {name: entry_of(name, tensor) for name, tensor in tensors.items()}
     data, values = blank(entries)
     for name, tensor in tensors.items():
         flat = tensor.detach().to("cpu").contiguous().reshape(-1)

@@ -1,0 +1,190 @@
+"""How much memory a training will take, part by part, before any of it is allocated."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from slipstream.config import Config
+from slipstream.data.dataset import Dataset
+from slipstream.data.inputs import Array
+from slipstream.data.layout import fixed_fields
+from slipstream.data.lookup import bytes_needed
+from slipstream.embedding.spec import Layout
+from slipstream.embedding.store import Record
+from slipstream.models import Model
+from slipstream.training import build
+from slipstream.training.checkpoint.save import RANGE_BYTES
+from slipstream.training.footprint import step_bytes, without_values
+
+MIB = 1 << 20
+# Measured: Python, torch, Numba and what they have compiled; a compiler inside the process.
+_PROCESS, _COMPILED, _TENSORBOARD = 262 * MIB, 80 * MIB, 8 * MIB
+# Measured over models and batch sizes: what the C library holds for each byte that a step needs at
+# once, because freed pieces are kept for the next step and seldom fit each other.
+_HELD = 2.5
+_PLAN = 160  # bytes for each lookup of a batch: slots, distinct rows, where gradients come from
+_READ_AHEAD, _AT_ONCE = 4, 1 << 15
+# While a checkpoint is written, training goes on and keeps the rows that it changes.
+_WRITTEN_PER_SECOND, _TRAINED_PER_SECOND = 300e6, 50_000
+_STATES = {"sgd": 0, "adagrad": 1, "adam": 2}
+_COUNTS_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Bytes by part, in words; what they add up to is what a run takes at its peak.
+
+    Args:
+        host: Anonymous memory of the process: what belongs to no file.
+        device: Memory of the device that trains, if it has its own.
+    """
+
+    host: dict[str, int]
+    device: dict[str, int]
+
+    def to_json(self) -> dict[str, Any]:
+        """Parts and totals, as JSON has them."""
+        return {
+            "host": self.host,
+            "host_bytes": sum(self.host.values()),
+            "device": self.device,
+            "device_bytes": sum(self.device.values()),
+        }
+
+
+def estimate(dataset: Dataset, config: Config) -> Estimate:
+    """The memory that `train` takes with this configuration, from shapes alone.
+
+    Args:
+        dataset: What will be trained on; only its manifest is read, and, where checkpoints are
+            saved on the way, how often each id occurs.
+        config: How.
+
+    Example:
+        >>> made = estimate(dataset, Config(batch_size=256))
+        >>> list(made.host)[:3], made.device
+        (['process', 'rows', 'dense'], {})
+    """
+    model = without_values(lambda: build.model_of(_without_statistics(config), dataset))
+    layout = model.layout
+    weights = sum(one.numel() for one in model.parameters())
+    compiled = build.resolved(config, build.steps_of(config, build.order_of(config, dataset)))
+    process = _PROCESS + (_COMPILED if compiled.compile == "on" else 0)
+    dense = 4 * weights * (2 + _STATES[config.dense.optimizer])
+    rows = rows_bytes(layout)
+    activations = _activations(model, dataset, config)
+    host = {
+        "process": process + (_TENSORBOARD if config.log.tensorboard else 0),
+        "rows": rows,
+        "dense": dense,
+        "activations": activations,
+        "loader": _loader(dataset, config),
+        "evaluation": _evaluation(dataset, config),
+        "checkpoint": _checkpoint(layout, dataset, config, rows) + dense - 4 * weights,
+    }
+    beginning = _beginning(dataset, config)
+    if beginning > activations:  # the memory is used again for what steps work on
+        host["beginning"] = beginning - activations
+    return Estimate(host, {})
+
+
+def rows_bytes(layout: Layout) -> int:
+    """The rows of all tables with their optimizer state, as the slow store keeps them."""
+    return sum(4 * Record.of(group).words * group.rows for group in layout.groups)
+
+
+def _without_statistics(config: Config) -> Config:
+    """The same model, without the pass over the data that normalizing dense values begins with."""
+    options = {k: v for k, v in config.model.options.items() if k != "normalize_dense"}
+    return replace(config, model=replace(config.model, options=options))
+
+
+def _beginning(dataset: Dataset, config: Config) -> int:
+    """What is taken before the first step, and given back: statistics, and matching of rows."""
+    needed = 0
+    if config.model.options.get("normalize_dense"):
+        needed = 3 * 8 * len(dataset.schema.dense) * min(len(dataset.train), build.COUNTED)
+    if config.init_from is not None:
+        rows = [table.rows for table in dataset.schema.tables]
+        matching = bytes_needed(max(rows)) + 16 * max(rows) + 8 * sum(rows)
+        needed = max(needed, matching + 2 * RANGE_BYTES)
+    return needed
+
+
+def _activations(model: Model, dataset: Dataset, config: Config) -> int:
+    sizes = [config.batch_size, config.evaluate.batch_size or config.batch_size]
+    lookups = float(len(dataset.schema.singles))
+    lookups += sum(_mean_length(dataset, column.name) for column in dataset.schema.lists)
+    features = len(model.layout.features) / max(1, len(dataset.schema.columns))
+    plan = _PLAN * config.batch_size * lookups * features
+    step = step_bytes(
+        model,
+        # Scoring keeps nothing for a backward pass.
+        max(sizes[0], sizes[1] // 2),
+        dense=len(dataset.schema.dense),
+        half=config.precision == "bf16",
+    )
+    return math.ceil(_HELD * step + plan)
+
+
+def _loader(dataset: Dataset, config: Config) -> int:
+    """Blocks of batches: those read ahead, the one in use, one being filled; twice, for scoring."""
+    schema = dataset.schema
+    input_bytes: float = 12 + sum(f.bytes_per_input for f in fixed_fields(schema).values())
+    for column in schema.lists:
+        input_bytes += 16 + 12 * _mean_length(dataset, column.name)
+    total = 0.0
+    for size in (config.batch_size, config.evaluate.batch_size or config.batch_size):
+        at_once = max(1, _AT_ONCE // size)
+        total += input_bytes * size * at_once * (math.ceil((_READ_AHEAD + 1) / at_once) + 2)
+    return math.ceil(total)
+
+
+def _evaluation(dataset: Dataset, config: Config) -> int:
+    """The scores of a part, kept for an exact AUC, and sorted."""
+    parts = [len(dataset.evaluation)]
+    if config.early_stopping.every_inputs is not None:
+        parts.append(len(dataset.validation))
+    if config.evaluate.auc == "bounded":
+        return 12 * MIB
+    return 2 * MIB + 2 * max(parts) * (8 if dataset.schema.weights else 4)
+
+
+def _checkpoint(layout: Layout, dataset: Dataset, config: Config, rows: int) -> int:
+    """A file of rows while it is written; and the rows that change before they are read."""
+    largest = max(4 * Record.of(group).words * group.rows for group in layout.groups)
+    buffer = min(RANGE_BYTES, largest)
+    plan = config.checkpoint
+    if plan.every_inputs is None and plan.every_minutes is None:
+        return buffer
+    trained = math.ceil(rows / _WRITTEN_PER_SECOND * _TRAINED_PER_SECOND)
+    inputs = min(trained, plan.every_inputs or trained, len(dataset.train))
+    kept = 0.0
+    touched: dict[str, float] = {}
+    for group in layout.groups:
+        record = 4 * Record.of(group).words
+        for table in group.tables:
+            name = table.name.partition("/")[0]
+            if name not in touched:
+                touched[name] = _touched(dataset, name, inputs)
+            # Half of what changes has been read already, on the average.
+            kept += touched[name] / 2 * record + 4 * touched[name]
+    return buffer + math.ceil(kept)
+
+
+def _touched(dataset: Dataset, table: str, inputs: int) -> float:
+    """How many distinct rows of a table so many inputs are expected to change."""
+    counts, total, distinct = dataset.counts(table), len(dataset.train), 0.0
+    for start in range(0, len(counts), _COUNTS_AT_ONCE):
+        some: Array = np.asarray(counts[start : start + _COUNTS_AT_ONCE], dtype=np.float64)
+        distinct += float(-np.expm1(-some * (inputs / max(1, total))).sum())
+    return distinct
+
+
+def _mean_length(dataset: Dataset, column: str) -> float:
+    part = dataset.manifest.parts["train"]
+    return part.lists[column].values / max(1, part.rows)

@@ -1,0 +1,56 @@
+"""Scores a part of a data set with a run as it was last saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from slipstream.data.dataset import Dataset
+from slipstream.errors import ConfigError, did_you_mean
+from slipstream.training.evaluation import evaluate
+from slipstream.training.restored import open_run
+
+
+def evaluate_run(
+    run: str | Path,
+    dataset: Dataset,
+    part: str = "evaluation",
+    batch_size: int | None = None,
+) -> dict[str, Any]:
+    """How good the predictions of a run are for a part of a data set.
+
+    With the data set and the batch size of the run, the figures are those of its summary.
+
+    Args:
+        run: The folder of a run that has ended, goes on, or was killed.
+        dataset: What to score: the run's data set, or one prepared with its dictionary.
+        part: evaluation, validation or train.
+        batch_size: Inputs to predict at once; by default as in the run.
+
+    Returns:
+        The metrics by name, and what was scored: run, dataset, part, position, ended, warnings.
+    """
+    if part not in dataset.parts:
+        raise ConfigError(f"There is no part {part!r}.{did_you_mean(part, dataset.parts)}")
+    if not len(dataset.parts[part]):
+        raise ConfigError(f"The part {part!r} of {dataset.folder} has no inputs to score.")
+    if batch_size is not None and batch_size < 1:
+        raise ConfigError(f"batch_size is {batch_size}; it must be at least 1.")
+    opened = open_run(run, dataset)
+    config = opened.config
+    size = batch_size or config.evaluate.batch_size or config.batch_size
+    scores = evaluate(
+        opened.engine, opened.placement, dataset.parts[part], size, config.evaluate.auc
+    )
+    oracle = (dataset.manifest.oracle or {}).get(part)
+    return {
+        "run": str(run),
+        "dataset": str(dataset.folder) if dataset.folder else "in memory",
+        "part": part,
+        "position": opened.position,
+        "ended": opened.ended,
+        **scores.to_json(),
+        "oracle_auc": oracle["auc"] if oracle else None,
+        "stands": opened.stands,
+        "warnings": list(opened.found.warnings),
+    }

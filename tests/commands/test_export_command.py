@@ -1,0 +1,18 @@
+"""`slipstream export` as a user meets it."""
+
+import pytest
+from command_line import run
+from trained import criteo_data, small_run
+
+
+@pytest.mark.process
+def test_an_export_says_what_it_made_and_what_is_outside(tmp_path):
+    small_run(tmp_path / "run", criteo_data(tmp_path))
+    done = run("export", tmp_path / "run", "--out", tmp_path / "model", "--inside", "100")
+    assert done.returncode == 0, done.stderr
+    assert "model.pt2" in done.stdout
+    assert "are not in the program, because all together would take more than 100" in done.stdout
+    done = run("export", tmp_path / "run", "--out", tmp_path / "model")
+    assert done.returncode == 2
+    assert "already holds an export" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,103 @@
+"""What an estimate says is what is allocated, and what a run takes."""
+
+import json
+
+import pytest
+from command_line import run
+from trained import config_of, criteo_data
+
+from slipstream import Dataset, Recipe, synthesize
+from slipstream.config import Config
+from slipstream.embedding.tables import Embeddings
+from slipstream.training.build import model_of
+from slipstream.training.estimate import estimate
+from slipstream.training.memory import Peak, anonymous
+
+MB = 10**6
+
+
+def near(peak: int, guess: int) -> bool:
+    return abs(peak - guess) <= max(0.1 * guess, 200 * MB)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Dataset:
+    return criteo_data(tmp_path_factory.mktemp("criteo"), rows=500)
+
+
+def test_rows_are_those_of_the_tables(data):
+    for optimizer in ("sgd", "adagrad", "rowwise_adagrad", "adam"):
+        for storage in ("fp32", "bf16", "split-bf16"):
+            settings = (f"embedding.optimizer={optimizer}", f"embedding.storage={storage}")
+            config = config_of(data, *settings, "model.dim=5", model="deepfm")
+            tables = Embeddings(model_of(config, data).layout)
+            assert estimate(data, config).host["rows"] == sum(s.bytes for s in tables.stores)
+
+
+def test_it_grows_with_what_takes_memory(data):
+    base = estimate(data, Config())
+    for part, setting in (
+        ("rows", "model.dim=64"),
+        ("dense", "dense.optimizer=adam"),
+        ("activations", "batch_size=4096"),
+        ("loader", "evaluate.batch_size=100000"),
+        ("evaluation", "evaluate.auc=bounded"),
+        ("checkpoint", "checkpoint.every_inputs=100"),
+        ("process", "compile=on"),
+    ):
+        more = estimate(data, Config().with_settings([setting]))
+        assert more.host[part] > base.host[part], setting
+
+
+def test_what_only_the_beginning_takes_is_counted_too(data):
+    made = estimate(data, Config(batch_size=1).with_settings(["init_from=elsewhere"]))
+    assert made.host["beginning"] > 100 * MB
+    made = estimate(data, Config(batch_size=1).with_settings(["model.normalize_dense=true"]))
+    assert "beginning" in made.host
+    assert "beginning" not in estimate(data, Config()).host
+
+
+def test_tables_too_large_for_any_memory_are_no_trouble(data):
+    config = Config().with_settings(["model.dim=1000000", "embedding.optimizer=sgd"])
+    before = anonymous()
+    made = estimate(data, config.with_settings(["model.bottom=[1]", "model.top=[1]"]))
+    assert made.host["rows"] == 4 * 10**6 * sum(table.rows for table in data.schema.tables)
+    assert made.to_json()["host_bytes"] == sum(made.host.values())
+    assert anonymous() - before < 100 * MB
+
+
+def test_a_short_peak_is_seen():
+    peak = Peak()
+    before = anonymous()
+    memory = bytearray(300 * MB)
+    memory[::4096] = b"x" * len(memory[::4096])
+    peak._stop.wait(0.1)
+    del memory
+    peak.close()
+    assert peak.bytes > before + 250 * MB
+
+
+@pytest.mark.process
+def test_a_small_run_stays_near_its_estimate(tmp_path):
+    data = tmp_path / "clicks"
+    synthesize(Recipe(rows=20_000), data)
+    guess, summary = measured(data, tmp_path / "run", "checkpoint.every_inputs=4000")
+    assert near(summary["peak_memory_bytes"]["host"], guess["host_bytes"])
+
+
+@pytest.mark.process
+def test_a_run_with_a_gigabyte_of_rows_stays_near_its_estimate(tmp_path):
+    data = tmp_path / "clicks"
+    synthesize(Recipe("taobao", rows=30_000, min_count=0), data)
+    guess, summary = measured(data, tmp_path / "run", "model.dim=48", "evaluate.at=[]")
+    assert guess["host"]["rows"] > 900 * MB
+    assert near(summary["peak_memory_bytes"]["host"], guess["host_bytes"])
+
+
+def measured(data, out, *settings):
+    words = [word for setting in settings for word in ("--set", setting)]
+    told = run("estimate", data, "--json", *words)
+    assert told.returncode == 0, told.stderr
+    done = run("train", data, "--out", out, *words)
+    assert done.returncode == 0, done.stderr
+    return json.loads(told.stdout), json.loads((out / "summary.json").read_text())
