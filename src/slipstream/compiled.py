@@ -11,5 +11,11 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def compiled(function: F) -> F:
-    """The function as machine code; compiled when it is first called."""
-    return cast(F, njit(nogil=True, cache=True)(function))
+    """The function as machine code; compiled when it is first called.
+
+    Where no folder can be written to, it is compiled anew by every process.
+    """
+    try:
+        return cast(F, njit(nogil=True, cache=True)(function))
+    except RuntimeError:  # no place for what is kept
+        return cast(F, njit(nogil=True)(function))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
+import re
 import resource
 import signal
 import subprocess
@@ -13,10 +15,12 @@ from pathlib import Path
 import pytest
 from command_line import SLIPSTREAM, run
 from raw_logs import criteo_rows, digests, write
+from rich.console import Console
 from typer.testing import CliRunner
 
 from slipstream import Recipe
 from slipstream.cli import app
+from slipstream.commands import terminal
 from slipstream.data.synthetic.raw import write_raw
 
 
@@ -137,6 +141,19 @@ def test_the_bar_shows_rows_rate_and_time_left(large, tmp_path):
     text = shown.decode(errors="replace")
     for words in ("reading", "packing", "rows/s", " of ", "0:0"):
         assert words in text
+
+
+@pytest.mark.parametrize("width", [30, 60])
+def test_a_step_takes_one_line_of_a_narrow_terminal(monkeypatch, width):
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=width, _environ={"TERM": "xterm"})
+    monkeypatch.setattr(terminal, "err", console)
+    with terminal.steps("rows") as tell:
+        tell("reading", 270_000_000, 300_000_000)
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue())
+    lines = [line for line in re.split(r"[\r\n]+", shown) if line.strip()]
+    assert lines
+    assert all(line.startswith("rea") for line in lines)
 
 
 @pytest.mark.process

@@ -1,64 +1,24 @@
 import copy
 import gc
-import pickle
 import warnings
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from embedding.every_table import FEATURES, TABLES, ids_of, loss_of, made
 from torch.nn import functional
 
 import slipstream
-from slipstream import EmbeddingTables, Feature, ListBatch, TableSpec
-from slipstream.errors import ConfigError, DataError
+from slipstream import EmbeddingTables, Feature, TableSpec
+from slipstream.embedding.spec import Layout
+from slipstream.errors import DataError
 
-TABLES = (("user", 30, 4), ("item", 12, 4), ("word", 9, 3))
-FEATURES = (
-    Feature("user", "user"),
-    Feature("item", "item"),
-    Feature("other", "item"),
-    Feature("words", "word", "sum"),
-    Feature("topics", "word", "mean"),
-    Feature("history", "item", "sequence", 3),
-)
 TORCH = {
     "sgd": (slipstream.Sgd(0.1), lambda p: torch.optim.SGD(p, lr=0.1)),
     "adagrad": (slipstream.Adagrad(0.1), lambda p: torch.optim.Adagrad(p, lr=0.1)),
     "adam": (slipstream.Adam(0.01), lambda p: torch.optim.SparseAdam(p, lr=0.01)),
 }
-
-
-def made(optimizer=None, storage="fp64", **options):
-    specs = [TableSpec(name, rows, dim, storage=storage) for name, rows, dim in TABLES]
-    return EmbeddingTables(specs, FEATURES, optimizer=optimizer, **options)
-
-
-def ids_of(seed, n=8):
-    generator = torch.Generator().manual_seed(seed)
-    rows = {name: rows for name, rows, _ in TABLES}
-    ids = {}
-    for feature in FEATURES:
-        size, shape = rows[feature.table], (n,)
-        if feature.kind != "single":
-            lengths = torch.randint(0, 6, (n,), generator=generator)
-            offsets = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
-            shape = (int(offsets[-1]),)
-        ids[feature.column] = torch.randint(0, size, shape, generator=generator)
-        if feature.kind != "single":
-            ids[feature.column] = (ids[feature.column], offsets)
-    return ids
-
-
-def loss_of(vectors, seed):
-    """Some loss in which every element has a weight of its own."""
-    generator = torch.Generator().manual_seed(seed)
-    total = 0
-    for one in vectors.values():
-        weight = torch.randn(one.shape, generator=generator, dtype=one.dtype)
-        total = total + (one * weight).sum() + (one * one).sum()
-    return total
 
 
 class Plain(torch.nn.Module):
@@ -277,87 +237,26 @@ def test_lists_alone_are_looked_up_and_trained():
     torch.testing.assert_close(moved[:, 0], torch.tensor([0.0, 2, 0, 4, 0]), rtol=0, atol=1e-4)
 
 
+def test_rows_may_be_counted_by_numpy_whose_numbers_overflow():
+    tables = [TableSpec(name, np.int32(2**30), np.int32(1)) for name in "abc"]
+    layout = Layout(tuple(tables), tuple(Feature(name, name) for name in "abc"))
+    assert layout.groups[0].starts == (0, 2**30, 2**31, 3 * 2**30)
+
+
+@pytest.mark.parametrize("ids", [torch.empty(0, dtype=torch.int32), []])
+def test_no_ids_of_single_columns_are_no_error(ids):
+    tables = EmbeddingTables([TableSpec("a", 3, 2)], optimizer=slipstream.Adam(0.1))
+    before = tables.weight("a")
+    tables({"a": ids})["a"].sum().backward()
+    tables.step()
+    assert tables.weight("a").equal(before)
+
+
 def test_no_inputs_are_no_error():
     tables = made(slipstream.Adam(0.1))
     loss_of(tables(ids_of(0, n=0)), 0).backward()
     tables.step()
     assert tables.weight("user").equal(made().weight("user"))
-
-
-@pytest.mark.parametrize("storage", ["fp32", "bf16", "split-bf16", "fp64"])
-@pytest.mark.parametrize("kind", [slipstream.Adam, slipstream.RowwiseAdagrad])
-def test_training_goes_on_from_a_state_dict_to_the_bit(kind, storage, tmp_path):
-    def train(tables, steps):
-        for step in steps:
-            loss_of(tables(ids_of(step)), step).backward()
-            tables.step(lr_factor=1 / (1 + step))
-
-    tables = made(kind(0.1), storage)
-    train(tables, range(4))
-    model = torch.nn.ModuleDict({"tables": tables})
-    state = model.state_dict()
-    assert state["tables.user.weight"].shape == (30, 4)
-    assert state["tables.user.weight"].dtype == {
-        "bf16": torch.bfloat16,
-        "fp64": torch.float64,
-    }.get(storage, torch.float32)
-    save_file(state, tmp_path / "model.safetensors")
-    torch.save(state, tmp_path / "model.pt")
-    train(tables, range(4, 8))
-    for state in (load_file(tmp_path / "model.safetensors"), torch.load(tmp_path / "model.pt")):
-        again = torch.nn.ModuleDict({"tables": made(kind(0.1), storage, seed=5)})
-        again.load_state_dict(state)
-        train(again["tables"], range(4, 8))
-        wanted = model.state_dict()
-        for key, values in again.state_dict().items():
-            assert values.equal(wanted[key]), key
-
-
-def test_a_state_dict_is_a_copy():
-    tables = made(slipstream.Sgd(0.1))
-    state = tables.state_dict()
-    tables.weight("user").zero_()
-    state["user.weight"].zero_()
-    assert tables.weight("user").any()
-
-
-def test_a_state_dict_that_does_not_fit_is_refused():
-    tables = made(slipstream.Adagrad(0.1), "fp32", seed=1)
-    before = tables.state_dict()
-    state = made(slipstream.RowwiseAdagrad(0.1), "fp32").state_dict()
-    with pytest.raises(RuntimeError, match=r"user.sum has the shape \[30, 1\].*needs \[30, 4\]"):
-        tables.load_state_dict(state)
-    for key, values in tables.state_dict().items():
-        assert values.equal(before[key]), "rows of other shapes change nothing"
-    with pytest.raises(RuntimeError, match=r"Missing key.*user.sum"):
-        tables.load_state_dict(made(slipstream.Sgd(0.1), "fp32").state_dict())
-    with pytest.raises(RuntimeError, match=r"Unexpected key.*shop.weight"):
-        tables.load_state_dict({**before, "shop.weight": torch.zeros(2, 2)})
-
-
-def test_rows_of_ones_own_are_loaded_by_name():
-    tables = made(slipstream.Adagrad(0.1), "bf16")
-    rows = torch.arange(120.0).reshape(30, 4)
-    tables.load_state_dict({"user.weight": rows}, strict=False)
-    assert tables.weight("user").float().equal(rows)
-    assert tables.weight("item").equal(made(None, "bf16").weight("item"))
-
-
-@pytest.mark.parametrize("way", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
-def test_a_copy_trains_on_its_own(way):
-    tables = made(slipstream.Adam(0.1))
-    loss_of(tables(ids_of(0)), 0).backward()
-    tables.step()
-    loss_of(tables(ids_of(1)), 1).backward()  # waits, and is not copied
-    twin = way(tables)
-    assert twin.weight("user").equal(tables.weight("user"))
-    twin.step()
-    assert twin.steps == 1
-    loss_of(twin(ids_of(1)), 1).backward()
-    twin.step()
-    assert not twin.weight("user").equal(tables.weight("user"))
-    tables.step()
-    assert twin.weight("user").equal(tables.weight("user"))
 
 
 def alive():
@@ -429,86 +328,6 @@ def test_length_bytes_and_printing_tell_what_there_is():
     assert list(tables.parameters()) == []
     assert tables.weight("user", torch.tensor([3, 1])).equal(tables.weight("user")[[3, 1]])
     assert tables.weight("user", slice(2, 5)).equal(tables.weight("user")[2:5])
-
-
-def wrong(**changed):
-    ids = ids_of(0)
-    for name, value in changed.items():
-        ids[name] = value
-    return ids
-
-
-@pytest.mark.parametrize(
-    ("ids", "part"),
-    [
-        (wrong(usr=torch.tensor([1])), "no column 'usr'. Did you mean user"),
-        ({"user": torch.tensor([1])}, "column 'item' is missing"),
-        (wrong(user=torch.zeros(8)), "torch.float32; they must be integers"),
-        (wrong(user=torch.ones(8, dtype=torch.bool)), "must be integers"),
-        (wrong(user=torch.zeros(8, 1, dtype=torch.int64)), "shape .8, 1., not one dimension"),
-        (wrong(user=torch.zeros(7, dtype=torch.int64)), "'user' has 7 inputs, but .* 'item' has 8"),
-        (wrong(user=torch.zeros(8, dtype=torch.int64, device="meta")), "meta device"),
-        (wrong(user=(torch.tensor([1]), torch.tensor([0, 1]))), "single id an input"),
-        (wrong(user=None), "NoneType, not a tensor"),
-        (wrong(user="12345678"), "str, not a tensor"),
-        (wrong(user=ListBatch(torch.tensor([1]), torch.tensor([0, 1]))), "single id an input"),
-        (wrong(user=torch.full((8,), 30)), "'user' has the id 30 in input 0"),
-        (wrong(words=torch.tensor([1])), r"give the pair \(values, offsets\)"),
-        (wrong(words=(torch.tensor([1]), torch.tensor([0]))), "must go from 0 to the number"),
-        (
-            wrong(words=ListBatch(torch.tensor([1, 2]), torch.tensor([0, 2, 1, 2]))),
-            "fall somewhere",
-        ),
-        (
-            wrong(words=(torch.tensor([1]), torch.tensor([0, 0, 0, 0, 0, 0, 0, 1]))),
-            "has 7 .offsets have one entry more",
-        ),
-        (torch.tensor([1]), "mapping from column to tensor"),
-    ],
-)
-def test_ids_that_do_not_fit_are_errors_that_say_why(ids, part):
-    with pytest.raises(DataError, match=part):
-        made()(ids)
-
-
-def test_tables_that_make_no_sense_are_errors_that_say_why():
-    spec = TableSpec("a", 3, 2)
-    for arguments, part in [
-        (([],), "at least one table"),
-        (([spec, TableSpec("b", 3, 2)], [Feature("a", "a")]), "No column uses .* 'b'"),
-        (([spec], [Feature("a", "a"), Feature("a", "a", "sum")]), "called 'a/a'"),
-        (([spec], [Feature("a", "aa")]), "Did you mean a"),
-        (([spec], [Feature("a", "a", "meen")]), "Did you mean mean"),
-        (
-            ([spec, TableSpec("b", 3, 2)], [Feature("x", "a"), Feature("x", "b", "sum")]),
-            "a list for another",
-        ),
-    ]:
-        with pytest.raises(ConfigError, match=part):
-            EmbeddingTables(*arguments)
-    with pytest.raises(ConfigError, match="do not stack"):
-        made().stacked(ids_of(0))
-    with pytest.raises(ConfigError, match=r"no table 'usr'\. Did you mean user"):
-        made().weight("usr")
-    with pytest.raises(ConfigError, match="lr_factor is nan"):
-        made().step(lr_factor=float("nan"))
-
-
-def test_several_processes_are_refused_rather_than_trained_apart(monkeypatch):
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
-    with pytest.raises(ConfigError, match="2 processes train together"):
-        made().step()
-
-
-def test_a_batch_needs_tables_made_for_its_schema():
-    dataset = slipstream.from_arrays(np.zeros(9), {"a": np.arange(9), "b": np.arange(9)})
-    batch = next(slipstream.Loader(dataset.train, 4))
-    with pytest.raises(DataError, match="for_schema"):
-        EmbeddingTables([TableSpec("a", 9, 2)])(batch)
-    other = slipstream.from_arrays(np.zeros(9), {"a": np.arange(9)})
-    with pytest.raises(DataError, match=r"2 single columns .* has 1"):
-        EmbeddingTables.for_schema(other.schema, dim=2)(batch)
 
 
 def test_tables_work_inside_a_compiled_model():

@@ -68,6 +68,15 @@ def test_a_batch_that_is_only_looked_up_plans_no_update():
     assert plan.touched is None
 
 
+@pytest.mark.parametrize("rows", [0, 3])
+def test_a_batch_of_no_inputs_and_a_table_that_no_column_uses_touch_nothing(rows):
+    layout = Layout((TableSpec("a", 5, 2), TableSpec("b", 5, 3)), (Feature("a", "a"),))
+    used, unused = placement_of(layout).plan(torch.zeros(rows, 1, dtype=torch.int32), {}, rows)
+    assert used.touched.rows.tolist() == [0][:rows]
+    assert unused.touched.rows.tolist() == []
+    assert unused.slots.shape == (0, rows)
+
+
 @pytest.mark.parametrize("bad", [-1, 5, 2**31 - 1, -(2**31)])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 def test_an_id_out_of_range_is_an_error_with_column_value_and_place(bad, dtype):
@@ -86,3 +95,25 @@ def test_an_id_out_of_range_in_a_list_is_an_error_with_column_value_and_place():
     lists = {"l": ListBatch(torch.tensor([1, 2, 11]), torch.tensor([0, 1, 1, 3]))}
     with pytest.raises(DataError, match=r"'l' has the id 11 in input 2 .* 9 rows"):
         placement_of(layout).plan(torch.zeros(3, 0, dtype=torch.int32), lists, 3)
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_the_number_of_threads_does_not_change_the_plan(lists):
+    kinds = [("a", 5), ("b", 3000), ("c", 1), ("d", 70)]
+    tables = tuple(TableSpec(name, rows, 4) for name, rows in kinds)
+    features = [Feature(name, name) for name, _ in kinds]
+    if lists:
+        features.append(Feature("l", "b", "sum"))
+    layout = Layout(tables, tuple(features))
+    batch = batch_of(layout, 3000, 2990, 0)
+    before, made = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3, 9):
+            torch.set_num_threads(threads)
+            (plan,) = placement_of(layout).plan(*batch, 2990)
+            made.append(plan.touched)
+    finally:
+        torch.set_num_threads(before)
+    for other in made[1:]:
+        for name in ("rows", "starts", "sources"):
+            assert torch.equal(getattr(made[0], name), getattr(other, name)), name

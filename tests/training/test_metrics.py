@@ -2,6 +2,7 @@
 
 import json
 import math
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
@@ -142,6 +143,28 @@ def test_weights_of_one_change_nothing_and_more_can_be_added_after_a_result():
     metrics.add(torch.from_numpy(logits[2:]).reshape(-1, 1), labels[2:], np.ones(2))
     assert metrics.result() == scores_of((logits, labels, None))
     assert metrics.result().auc == 0.875
+
+
+@pytest.mark.parametrize("share", [0.03, 0.5, 0.97])
+@pytest.mark.parametrize(("weighted", "kept", "more"), [(False, 4, 16), (True, 8, 48)])
+def test_memory_is_what_is_stated(share, weighted, kept, more):
+    n, draw = 500_000, np.random.default_rng(0)
+    given = [draw.normal(size=n).astype("f4"), (draw.random(n) < share).astype("f4")]
+    weights = draw.random(n).astype("f4") if weighted else None
+    metrics, constant = Metrics(), 1 << 20
+    tracemalloc.start()
+    try:
+        for start in range(0, n, 50_000):
+            some = slice(start, start + 50_000)
+            metrics.add(*(one[some] for one in given), None if weights is None else weights[some])
+        now, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        metrics.result()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert now < kept * n + constant
+    assert peak < (kept + more) * n + constant
 
 
 def test_a_buffer_may_be_used_again():

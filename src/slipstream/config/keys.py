@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from functools import cache
 from numbers import Integral, Real
 from types import NoneType
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
@@ -81,6 +82,11 @@ class Section:
 
 def keys_of(section: type[Section]) -> tuple[tuple[Field[Any], Any], ...]:
     """The fields of a section and their types."""
+    return _keys_of(section)  # type: ignore[arg-type]  # a class has a hash, whatever its objects
+
+
+@cache
+def _keys_of(section: type[Section]) -> tuple[tuple[Field[Any], Any], ...]:
     hints = get_type_hints(section)
     return tuple((one, hints[one.name]) for one in fields(section))
 

@@ -48,6 +48,11 @@ class Columns:
         self.lists = list(dict.fromkeys(f.column for f in features if f.kind != "single"))
         self.block = block
         self.singles = list(dict.fromkeys(single) if block is None else block)
+        for name in single:
+            if name not in self.singles:
+                raise ConfigError(
+                    f"{name!r} is no single column of the schema.{did_you_mean(name, self.singles)}"
+                )
         both = set(single) & set(self.lists)
         if both:
             raise ConfigError(
@@ -125,7 +130,12 @@ def _whole(name: str, given: Any, what: str = "ids") -> Tensor:
         raise DataError(f"The {what} of column {name!r} are {type(given).__name__}, not a tensor.")
     if isinstance(given, ListBatch | tuple):
         raise DataError(f"Column {name!r} has a single id an input, but lists were given.")
-    tensor = torch.as_tensor(given)
+    if isinstance(given, Sequence) and not given:
+        given = torch.empty(0, dtype=torch.int64)
+    try:
+        tensor = torch.as_tensor(given)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise DataError(f"The {what} of column {name!r} are no integers: {error}.") from None
     if tensor.dtype not in _WHOLE:
         raise DataError(f"The {what} of column {name!r} are {tensor.dtype}; they must be integers.")
     if tensor.dim() != 1:

@@ -18,7 +18,7 @@ from slipstream.embedding.optimizers import RowOptimizer, Sgd
 from slipstream.embedding.spec import Feature, Init, Layout, Storage, TableSpec
 from slipstream.embedding.state import TableField, fields_of
 from slipstream.embedding.tables import Embeddings
-from slipstream.errors import ConfigError, did_you_mean
+from slipstream.errors import ConfigError, DataError, did_you_mean
 from slipstream.placement.resident import Resident
 
 _ANCHOR = torch.empty(0, requires_grad=True)
@@ -196,9 +196,25 @@ class EmbeddingTables(nn.Module):  # type: ignore[misc]
         self._waiting.clear()
 
     def weight(self, table: str, rows: slice | Tensor | None = None) -> Tensor:
-        """A copy of a table's rows, or of some of them."""
+        """A copy of a table's rows, or of some of them.
+
+        Example:
+            >>> tables = EmbeddingTables([TableSpec("ad", rows=50, dim=16)])
+            >>> tables.weight("ad", torch.tensor([3, 7])).shape
+            torch.Size([2, 16])
+        """
         if table not in self._fields:
             raise ConfigError(f"There is no table {table!r}.{did_you_mean(table, self._fields)}")
+        if isinstance(rows, Tensor):
+            count = self.layout.table(table).rows
+            wrong = rows[(rows < 0) | (rows >= count)]
+            if rows.dim() != 1:
+                raise DataError(f"Rows have the shape {list(rows.shape)}, not one dimension.")
+            if len(wrong):
+                raise DataError(
+                    f"There is no row {wrong[0]} in table {table!r}: it has {count} rows, "
+                    f"0 to {count - 1}."
+                )
         return self._fields[table][0].read(rows)
 
     @property

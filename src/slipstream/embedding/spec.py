@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -61,8 +62,19 @@ class TableSpec:
 
     def __post_init__(self) -> None:
         for what, value in (("rows", self.rows), ("dim", self.dim)):
+            try:  # NumPy's numbers would overflow when tables are put together
+                object.__setattr__(self, what, operator.index(value))
+            except TypeError:
+                raise ConfigError(
+                    f"Table {self.name!r} has {what} {value!r}; it must be a whole number."
+                ) from None
             if value < 1:
                 raise ConfigError(f"Table {self.name!r} has {what} {value}; at least 1 is needed.")
+        if self.optimizer is not None and not isinstance(self.optimizer, RowOptimizer):
+            raise ConfigError(
+                f"Table {self.name!r} has the optimizer {self.optimizer!r}; rows are moved by "
+                "Sgd(), Adagrad(), RowwiseAdagrad() or Adam() of slipstream."
+            )
         if self.storage not in get_args(Storage):
             raise ConfigError(
                 f"Table {self.name!r} has storage {self.storage!r}."
@@ -184,6 +196,11 @@ class Layout:
                 )
             if feature.kind == "sequence" and feature.length < 1:
                 raise ConfigError(f"The sequence {feature.column!r} needs a length of at least 1.")
+            if feature.kind != "sequence" and feature.length:
+                raise ConfigError(
+                    f"Column {feature.column!r} is of kind {feature.kind!r} and has the length "
+                    f"{feature.length}; only sequences have one: leave it out."
+                )
 
     def table(self, name: str) -> TableSpec:
         """The table of that name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from slipstream.data.inputs import Array
 from slipstream.embedding.spec import Group, Storage
+from slipstream.errors import ConfigError
 
 _WEIGHTS: dict[Storage, dict[str, str]] = {
     "fp32": {"weight": "<f4"},
@@ -73,9 +75,13 @@ class RowStore:
 
     Args:
         group: The tables that stand in it.
+<<<<<<< HEAD
         path: A file to map instead of using memory; made, sparse, if it is not there.
         slots: How many records there are, for a fast tier that holds some of the rows; None is
             one for every row of the group.
+=======
+        path: A file to make, sparse, and to map instead of using memory.
+>>>>>>> main
     """
 
     def __init__(self, group: Group, path: Path | None = None, slots: int | None = None) -> None:
@@ -146,12 +152,19 @@ def in_memory(shape: tuple[int, int]) -> Array:
     if size < _HUGE_PAGES or not hasattr(mmap, "MADV_HUGEPAGE"):
         return np.zeros(shape, dtype=np.int32)
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    memory.madvise(mmap.MADV_HUGEPAGE)
+    with suppress(OSError):  # a kernel without large pages
+        memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, dtype=np.int32).reshape(shape)
 
 
 def _mapped(path: Path, shape: tuple[int, int]) -> Array:
     size = shape[0] * shape[1] * 4
-    with path.open("ab") as file:
-        file.truncate(size)
+    try:
+        with path.open("xb") as file:
+            file.truncate(size)
+    except FileExistsError:
+        raise ConfigError(
+            f"{path} is there already, with rows of something else: delete it, or choose another "
+            "folder for the rows."
+        ) from None
     return np.asarray(np.memmap(path, dtype=np.int32, mode="r+", shape=shape)).view(np.ndarray)

@@ -11,9 +11,13 @@ from torch import Tensor
 from slipstream.data.batch import Batch, ListBatch
 from slipstream.data.inputs import Array
 from slipstream.embedding.kernels import planning
+from slipstream.embedding.kernels.threads import shared, shares_for
 from slipstream.embedding.spec import Group, Layout
 from slipstream.errors import DataError
 from slipstream.plan import GroupPlan, ListSlots, Moves, Placed, Touched
+
+_WORK = 4  # a lookup is about as much work as so many elements are to copy
+_NONE = (np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64))
 
 
 class Resident:
@@ -129,20 +133,57 @@ class _GroupPlanner:
             entries, sources, bounds = self._entries(slots, lists, n)
         if moves is not None:
             entries = np.where((entries >= 0) & moves[entries], entries, -1)
+        return self._distinct(entries, sources, bounds)
+
+    def _distinct(self, entries: Array, sources: Array, bounds: Array) -> Touched:
+        """The distinct rows of the lookups, table by table; tables are shared out to threads."""
+        count = len(bounds) - 1
+        shares = shares_for(len(entries) * _WORK, count)
+        cuts = np.searchsorted(bounds, [len(entries) * k // shares for k in range(shares)])
+        cuts = np.minimum(np.append(cuts, count), count)
+        made: list[tuple[Array, Array, Array]] = [_NONE] * shares
+
+        def some(first: int, last: int) -> None:
+            for share in range(first, last):
+                begin, end = int(cuts[share]), int(cuts[share + 1])
+                made[share] = self._share(entries, sources, bounds[begin : end + 1], share)
+
+        shared(some, range(shares + 1))
+        rows, starts, out = (
+            one[0] if shares == 1 else np.concatenate(one)
+            for one in zip(*self._in_a_row(made), strict=True)
+        )
+        return Touched(*(torch.from_numpy(array) for array in (rows, starts, out)))
+
+    def _share(
+        self, entries: Array, sources: Array, bounds: Array, share: int
+    ) -> tuple[Array, Array, Array]:
+        """The distinct rows of some tables, where each one's sources begin, and the sources."""
+        begin, end = int(bounds[0]), int(bounds[-1])
+        n = end - begin
         longest = int(np.diff(bounds).max(initial=0))
-        table = self._scratch("table", 1 << max(4, (2 * longest - 1).bit_length()))
-        counts, which = (self._scratch(name, len(entries)) for name in ("counts", "which"))
-        rows = np.empty(len(entries), dtype=np.int64)
-        found = planning.distinct(entries, bounds, table, rows, counts, which)
-        starts = np.empty(found + 1, dtype=np.int64)
-        out = np.empty(len(entries), dtype=np.int64)
-        planning.by_row(which, sources, counts[:found], starts, out)
-        made = (rows[:found], starts, out[: starts[-1]])
-        return Touched(*(torch.from_numpy(array) for array in made))
+        size = 1 << max(4, (2 * longest - 1).bit_length())
+        table = self._scratch(f"table {share}", size)
+        counts, which = (self._scratch(f"{name} {share}", n) for name in ("counts", "which"))
+        rows = np.empty(n, dtype=np.int64)
+        found = planning.distinct(entries[begin:end], bounds - begin, table, rows, counts, which)
+        starts, out = np.empty(found + 1, dtype=np.int64), np.empty(n, dtype=np.int64)
+        planning.by_row(which, sources[begin:end], counts[:found], starts, out)
+        return rows[:found], starts, out[: starts[-1]]
+
+    @staticmethod
+    def _in_a_row(
+        shares: list[tuple[Array, Array, Array]],
+    ) -> Iterator[tuple[Array, Array, Array]]:
+        """The shares so that laid end to end they are one: starts count on."""
+        end = 0
+        for number, (rows, starts, out) in enumerate(shares):
+            yield rows, (starts if number == 0 else starts[1:]) + end, out
+            end += len(out)
 
     def _sources(self, capacity: int) -> tuple[Array, Array]:
         """Of single columns with a table each: the same for every batch."""
-        if len(self._room.get("sources", ())) != self.width * capacity:
+        if "sources" not in self._room or len(self._room["sources"]) != self.width * capacity:
             numbers = np.arange(capacity * self.width, dtype=np.int64)
             self._room["sources"] = numbers.reshape(capacity, self.width).T.reshape(-1).copy()
             self._room["bounds"] = np.arange(self.width + 1, dtype=np.int64) * capacity

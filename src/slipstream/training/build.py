@@ -125,13 +125,21 @@ def resolved(config: Config, steps: int) -> Config:
 
 
 def longest(dataset: Dataset) -> dict[str, int]:
-    """For each sequence column its longest list in any part; at least 1."""
-    lengths: dict[str, int] = {}
-    for column in dataset.schema.lists:
-        if column.kind == "sequence":
-            parts = dataset.manifest.parts.values()
-            lengths[column.name] = max([1, *(part.lists[column.name].longest for part in parts)])
-    return lengths
+    """For each sequence column its longest list in any part; at least 1.
+
+    Histories, which share a table with a single column, are stepped through together: they all
+    have the length of the longest.
+    """
+    schema, parts = dataset.schema, dataset.manifest.parts.values()
+    sequences = [column for column in schema.lists if column.kind == "sequence"]
+    lengths = {
+        column.name: max([1, *(part.lists[column.name].longest for part in parts)])
+        for column in sequences
+    }
+    targets = {column.table for column in schema.singles}
+    histories = [column.name for column in sequences if column.table in targets]
+    most = max((lengths[name] for name in histories), default=1)
+    return {**lengths, **dict.fromkeys(histories, most)}
 
 
 def dense_statistics(dataset: Dataset) -> tuple[list[float], list[float]]:

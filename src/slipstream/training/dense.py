@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -37,8 +38,12 @@ class DensePart:
         self.config = config
         self.precision = precision
         self._call = torch.compile(model, dynamic=False) if compiled else model
-        self._optimizer = _optimizer(model, config)
         self._dtype = next((one.dtype for one in model.parameters()), torch.float32)
+
+    @cached_property
+    def _optimizer(self) -> torch.optim.Optimizer:
+        """Made when it is needed: who only predicts is spared the seconds of importing it."""
+        return _optimizer(self.model, self.config)
 
     def logits(self, dense: Tensor, embedded: Embedded, *, train: bool = True) -> Tensor:
         """The logits of a batch, in float32 (or wider, if the model is).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -144,6 +145,24 @@ def test_a_header_where_none_belongs_is_named(tmp_path):
         prepare_criteo([file], tmp_path / "out")
 
 
+@pytest.mark.parametrize("names", ["user,item,category,behaviour,time", "u,i,c,b,timestamp"])
+def test_a_header_is_named_where_the_first_column_is_not_the_first_one_read(tmp_path, names):
+    file = tmp_path / "log.csv"
+    file.write_text(f"{names}\n" + "7,8,9,pv,1511544070\n" * 3)
+    with pytest.raises(DataError, match=r"log\.csv, line 1: column 'time' .* looks like a header"):
+        prepare(log_spec("taobao", {}), [file], tmp_path / "out")
+    file.write_text("7,8,9,pv,never\n" + "7,8,9,pv,1511544070\n" * 3)
+    with pytest.raises(DataError, match="line 1: column 'time' has 'never' instead of a time"):
+        prepare(log_spec("taobao", {}), [file], tmp_path / "out")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes: not tested here")
+def test_a_pipe_is_told_from_a_file_that_does_not_exist(tmp_path):
+    os.mkfifo(tmp_path / "log.tsv")
+    with pytest.raises(DataError, match=r"log\.tsv is no file but a pipe"):
+        prepare_criteo([tmp_path / "log.tsv"], tmp_path / "out")
+
+
 @pytest.mark.parametrize("ending", [".gz", ".zst"])
 @pytest.mark.parametrize("keep", [0.2, 0.9, 0.999])
 def test_a_cut_off_compressed_file_is_named_with_its_last_line(tmp_path, ending, keep):
@@ -155,6 +174,17 @@ def test_a_cut_off_compressed_file_is_named_with_its_last_line(tmp_path, ending,
         with pytest.raises(DataError, match=r"is damaged or cut off after line \d+"):
             prepare_criteo([file], tmp_path / "out", bad_rows=bad_rows)
         assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize("names", [None, ["shop", "tags"]])
+def test_the_first_line_may_be_as_long_as_any_other(tmp_path, names):
+    tags = " ".join(map(str, range(150_000)))
+    first = f"a,{tags}" if names else f'shop,tags,"{tags}"'
+    file = tmp_path / "log.csv"
+    file.write_text(f"{first}\n" + ("a,1 2\n" if names else "a,1 2,\n") * 3)
+    schema = {"categorical": ["shop"], "lists": [{"name": "tags", "values": "int"}]}
+    made = prepare_table(tmp_path, [file], {**schema, "names": names}, **WHOLE)
+    assert made.manifest.source["rows_read"] == (4 if names else 3)
 
 
 @pytest.mark.parametrize("name", ["log.tsv", "log.tsv.gz", "log.tsv.zst"])
@@ -260,6 +290,15 @@ def test_whole_numbers_in_text_must_be_written_in_one_way(tmp_path):
         schema = {"label": "click", "categorical": [{"name": "user", "values": "int"}]}
         with pytest.raises(DataError, match="line 2: column 'user' has"):
             prepare_table(tmp_path, [file], schema)
+
+
+@pytest.mark.parametrize("weight", ["-1", "-1e-300", "1e39", "nan", ""])
+def test_a_weight_that_no_number_of_32_bits_holds_is_named(tmp_path, weight):
+    file = tmp_path / "log.csv"
+    file.write_text(f"click,shop,weight\n1,a,3e38\n1,a,{weight}\n")
+    schema = {"label": "click", "categorical": ["shop"], "weight": "weight"}
+    with pytest.raises(DataError, match=r"line 3: column 'weight' has .* instead of a weight"):
+        prepare_table(tmp_path, [file], schema)
 
 
 @pytest.mark.parametrize("header", ["click,shop,z,z", "click,shop,,"])

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from raw_logs import criteo_rows, digests, write
 
-from slipstream import Recipe, verify
+from slipstream import DataError, Recipe, verify
 from slipstream.data.aside import claimed
 from slipstream.data.formats import log_spec
-from slipstream.data.prepare import Options, prepare
+from slipstream.data.prepare import Options, prepare, state
 from slipstream.data.prepare.state import State
 from slipstream.data.synthetic.raw import write_raw
 
@@ -187,6 +187,58 @@ def test_killed_between_naming_and_cleaning_up_the_same_command_succeeds(tmp_pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.tsv", "out"]
 
 
+def test_killed_while_cleaning_up_the_same_command_succeeds(tmp_path, monkeypatch):
+    from slipstream.data.prepare import run
+
+    file = tmp_path / "log.csv"
+    write_raw(Recipe("taobao", rows=300, seed=2), "taobao", file)
+    spec, out = log_spec("taobao", {}), tmp_path / "out"
+    give_name, unlink = run.give_name, Path.unlink
+
+    def killed_at_the_first_file(path, missing_ok=False):
+        if path.parent.name == "out.partial":
+            raise Stop
+        unlink(path, missing_ok)
+
+    def named(*words):
+        give_name(*words)
+        monkeypatch.setattr(Path, "unlink", killed_at_the_first_file)
+
+    monkeypatch.setattr(run, "give_name", named)
+    with pytest.raises(Stop):
+        prepare(spec, [file], out)
+    monkeypatch.undo()
+    assert (tmp_path / "out.partial" / "state.json").exists()
+    before = digests(out)
+    prepare(spec, [file], out)
+    assert digests(out) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.csv", "out"]
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_what_others_left_where_it_works_is_kept(tmp_path, is_folder):
+    file, theirs = write(tmp_path / "log.tsv", criteo_rows(50)), tmp_path / "out.partial"
+    if is_folder:
+        theirs.mkdir()
+        theirs /= "thesis.txt"
+    theirs.write_text("mine")
+    with pytest.raises(DataError, match=r"out\.partial .* was not left by a preparation"):
+        prepare(log_spec("criteo", {}), [file], tmp_path / "out")
+    assert theirs.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "goes_on"), [("a", "a", True), ("a", "b", False), (None, None, False)]
+)
+def test_only_what_was_done_since_the_machine_started_is_gone_on_with(
+    tmp_path, monkeypatch, before, after, goes_on
+):
+    monkeypatch.setattr(state, "_boot", lambda: before)
+    State(tmp_path / "work", "this command")
+    monkeypatch.setattr(state, "_boot", lambda: after)
+    assert State(tmp_path / "work", "this command").resumed == goes_on
+
+
 def extended_in_place(folder: Path, monkeypatch, kill) -> dict[str, str]:
     """Extend a data set under its own name; killed while it is named, and started again."""
     from slipstream.data.prepare import run
@@ -246,8 +298,6 @@ def test_a_defect_says_where_what_is_done_is_kept_and_what_to_do(tmp_path, monke
 
 
 def test_two_runs_at_once_are_refused(tmp_path):
-    from slipstream import DataError
-
     file = write(tmp_path / "log.tsv", criteo_rows(50))
     out = tmp_path / "held"
     with claimed(out), pytest.raises(DataError, match="Another process"):

@@ -31,6 +31,18 @@ def test_the_external_sort_is_numpys_stable_sort(values, limit, data):
         np.testing.assert_array_equal(made, came[np.argsort(array[came], kind="stable")])
 
 
+def test_a_sort_of_many_parts_opens_few_files_at_once(tmp_path):
+    resource = pytest.importorskip("resource")
+    values = np.random.default_rng(0).integers(0, 10**9, 1000)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
+    try:
+        made = stable_order(values, tmp_path / "order", 2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    np.testing.assert_array_equal(made, np.argsort(values, kind="stable"))
+
+
 def table(folder: Path, times: list[int], **options):
     file = folder / "log.csv"
     file.write_text("click,row,time\n" + "".join(f"1,{i},{t}\n" for i, t in enumerate(times)))

@@ -181,7 +181,7 @@ def _as_in_file(spec: LogSpec, label: str | None, path: Path) -> LogSpec:
     """The log with or without its label, as the first file has it."""
     if label is None or is_parquet(path) or (spec.fields is None and spec.header is None):
         return spec
-    line, _ = first_line(path)
+    line, _ = first_line(path, _BLOCK)
     found = header_fields(line, path, separator_of(spec, path), spec.quotes)
     if spec.fields is not None and label in spec.fields and len(found) == len(spec.fields) - 1:
         return replace(spec, fields=tuple(name for name in spec.fields if name != label))

@@ -97,7 +97,7 @@ class Parser:
                 file, block, spec.label, expected, values.label
             ).values
         if spec.weight is not None:
-            expected = "a weight from 0 on"
+            expected = "a weight from 0 to 3.4e38"
             block.singles["weight"] = self._take(
                 file, block, spec.weight, expected, values.weight
             ).values
@@ -226,6 +226,14 @@ class Parser:
             lines=rows.lines[keep],
         )
 
+    def _is_header(self, frame: pl.DataFrame, row: int, name: str) -> bool:
+        """Whether a bad value and the first one of its row are words, where a log has no header."""
+        fields = self.spec.fields
+        if fields is None or fields[0] not in frame.columns:
+            return False
+        both = (frame[fields[0]][row], frame[name][row])
+        return all(isinstance(v, str) and v and not any(c.isdigit() for c in v) for v in both)
+
     def _bad_row(self, file: int, rows: Rows, row: int, block: _Block) -> BadRow:
         name, expected = block.bad[row]
         value, line = block.frame[name][row], int(rows.lines[row])
@@ -233,8 +241,7 @@ class Parser:
         shown = "nothing" if plain is None or plain == "" else repr(plain)
         if len(shown) > _SHOWN:
             shown = shown[:_SHOWN] + "..."
-        first = line == 1 and self.spec.fields is not None and name == self.spec.fields[0]
-        if first and isinstance(plain, str) and plain and not any(c.isdigit() for c in plain):
+        if line == 1 and self._is_header(block.frame, row, name):
             what = f"column {name!r} has {shown}: this looks like a header, and this log has none"
             return BadRow(file, line, "header where none belongs", what)
         role = "label" if name == self.spec.label else "value"

@@ -69,6 +69,8 @@ class Source:
         for path in inputs:
             if not path.is_file():
                 what = "is a folder" if path.is_dir() else "does not exist"
+                if path.exists() and not path.is_dir():
+                    what = "is no file but a pipe or a device, which cannot be read twice"
                 raise DataError(f"{path} {what}. Name the files of the log.")
         self.starts = [0] * len(inputs)
         self.names: list[tuple[str, ...]] = []
@@ -81,7 +83,7 @@ class Source:
     def _fields(self, number: int, path: Path) -> tuple[str, ...]:
         if self.is_parquet(number):
             return tuple(self.types[number])
-        line, second = first_line(path)
+        line, second = first_line(path, self.block)
         if self.spec.fields is not None:
             return self.spec.fields
         names = header_fields(line, path, self.separator(number), self.spec.quotes)

@@ -10,6 +10,8 @@ import numpy as np
 
 from slipstream.data.inputs import Array
 
+_MOST_OPEN = 256  # files at once; systems allow a process about a thousand
+
 
 class Spill:
     """A folder of growing columns, one file each.
@@ -37,6 +39,8 @@ class Spill:
 
     def _file(self, name: str) -> Any:
         if name not in self._open:
+            if len(self._open) == _MOST_OPEN:
+                self.close()
             path = self.folder / name
             file = path.open("r+b" if path.exists() else "w+b")
             file.truncate(self.sizes.setdefault(name, 0))
@@ -45,7 +49,7 @@ class Spill:
         return self._open[name]
 
     def close(self) -> None:
-        """Close all files."""
+        """Close all files; appending opens them again."""
         for file in self._open.values():
             file.close()
         self._open.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -15,6 +16,7 @@ from slipstream.data.formats.spec import LogSpec
 from slipstream.data.layout import MANIFEST
 from slipstream.data.manifest import versions
 from slipstream.data.prepare.options import Options
+from slipstream.errors import DataError
 
 T = TypeVar("T")
 _STATE = "state.json"
@@ -35,14 +37,13 @@ class State:
 
     def __init__(self, work: Path, fingerprint: str) -> None:
         self.work = work
-        work.mkdir(parents=True, exist_ok=True)
-        begun = {"fingerprint": fingerprint, "boot": _boot()}
         self.notes: dict[str, Any] = self.peek(work, fingerprint)
         self.resumed = bool(self.notes)
         if not self.resumed:
-            for path in work.iterdir():
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-            self.notes = dict(begun)
+            _check_ours(work)
+            work.mkdir(parents=True, exist_ok=True)
+            self._clear()
+            self.notes = {"fingerprint": fingerprint, "boot": _boot()}
             self.save()
 
     @classmethod
@@ -56,7 +57,8 @@ class State:
             notes.get("fingerprint"),
             notes.get("once_named"),
         )
-        return notes if same and notes.get("boot") == _boot() else {}
+        boot = _boot()
+        return notes if same and boot is not None and notes.get("boot") == boot else {}
 
     def save(self) -> None:
         """Replace the note."""
@@ -74,11 +76,33 @@ class State:
         return result
 
     def remove(self) -> None:
-        """Remove the folder; the note goes last, so that who is killed here can tell."""
+        """Remove the folder, as far as the system lets us."""
+        with contextlib.suppress(OSError):
+            self._clear()
+            self.work.rmdir()
+
+    def _clear(self) -> None:
+        """Empty the folder; the note goes last, so that who is killed here can tell."""
         for path in self.work.iterdir():
             if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-        shutil.rmtree(self.work, ignore_errors=True)
+                shutil.rmtree(path)
+            elif path.name != _STATE:
+                path.unlink()
+        (self.work / _STATE).unlink(missing_ok=True)
+
+
+def _check_ours(work: Path) -> None:
+    """Raise an error where what lies in the way was not left by a preparation."""
+    if work.is_dir():
+        names = {path.name for path in work.iterdir()}
+        if not names or names & {_STATE, _STATE + ".new"}:
+            return
+    elif not work.exists():
+        return
+    raise DataError(
+        f"{work} is needed to work in, and what is there was not left by a preparation. Move or "
+        "remove it, or choose another folder to make."
+    )
 
 
 def fingerprint(

@@ -190,9 +190,14 @@ def _decoder(path: Path) -> Any:
     return None
 
 
-def first_line(path: Path) -> tuple[bytes, int]:
-    """The first line of a file, and where the second begins; an error where the file is empty."""
-    for block in blocks(path, 0, 1 << 16):
+def first_line(path: Path, size: int) -> tuple[bytes, int]:
+    """The first line of a file, and where the second begins; an error where the file is empty.
+
+    Args:
+        path: The file.
+        size: Bytes in a block, which decide how long a line may be.
+    """
+    for block in blocks(path, 0, max(1 << 16, size)):
         line, _, _ = block.data.partition(b"\n")
         return line.removeprefix(_BOM).removesuffix(b"\r"), min(len(line) + 1, len(block.data))
     raise DataError(f"{path} is empty. Is it the file that you meant?")

@@ -43,10 +43,12 @@ def label(field: pl.Series) -> Cells:
 
 
 def weight(field: pl.Series) -> Cells:
-    """Weights: finite numbers from 0 on; a missing one is bad."""
+    """Weights: numbers from 0 on that 32 bits can hold; a missing one is bad."""
     numbers = _floats(field)
-    bad = numbers.bad | numbers.missing | (numbers.values < 0)
-    return Cells(numbers.values.astype(np.float32), np.zeros_like(bad), bad)
+    with np.errstate(over="ignore"):
+        values = numbers.values.astype(np.float32)
+    bad = numbers.bad | numbers.missing | (numbers.values < 0) | ~np.isfinite(values)
+    return Cells(values, np.zeros_like(bad), bad)
 
 
 def dense(field: pl.Series, spec: Dense) -> Cells:

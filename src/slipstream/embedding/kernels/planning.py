@@ -66,15 +66,15 @@ def list_slots(
     end = 0
     kept[0] = 0
     for i in range(len(offsets) - 1):
-        first, last = offsets[i], offsets[i + 1]
-        if length and last - first > length:
-            first = last - length
-        for k in range(first, last):
+        last = offsets[i + 1]
+        keep_from = last - length if length else offsets[i]
+        for k in range(offsets[i], last):
             value = np.int64(ids[k])
             if value < 0 or value >= rows:
                 return k
-            slots[end] = start + value
-            end += 1
+            if k >= keep_from:
+                slots[end] = start + value
+                end += 1
         kept[i + 1] = end
     return -1
 

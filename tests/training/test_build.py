@@ -1,0 +1,21 @@
+import numpy as np
+
+import slipstream
+from slipstream.config import Config, Model
+from slipstream.training.build import longest, model_of
+
+
+def test_histories_have_one_length_and_other_sequences_their_own():
+    item, shop = np.arange(20) % 5, np.arange(20) % 3
+    lists = {
+        name: slipstream.Lists.of([[0] * (n % (most + 1)) for n in range(20)], kind="sequence")
+        for name, most in (("items", 4), ("shops", 2), ("words", 9))
+    }
+    dataset = slipstream.from_arrays(
+        np.arange(20) % 2,
+        {"item": item, "shop": shop, **lists},
+        tables={"items": "item", "shops": "shop"},
+    )
+    assert longest(dataset) == {"items": 4, "shops": 4, "words": 9}
+    model = model_of(Config(model=Model("tbsm")), dataset)
+    assert model.length == 4
