@@ -75,13 +75,9 @@ class RowStore:
 
     Args:
         group: The tables that stand in it.
-<<<<<<< HEAD
-        path: A file to map instead of using memory; made, sparse, if it is not there.
+        path: A file to make, sparse, and to map instead of using memory.
         slots: How many records there are, for a fast tier that holds some of the rows; None is
             one for every row of the group.
-=======
-        path: A file to make, sparse, and to map instead of using memory.
->>>>>>> main
     """
 
     def __init__(self, group: Group, path: Path | None = None, slots: int | None = None) -> None:

@@ -27,12 +27,8 @@ class Embeddings:
         layout: Tables and features.
         seed: Of the first values; None leaves zeros, to be filled otherwise.
         engine: cpu, or reference: plain PyTorch, for checks.
-<<<<<<< HEAD
-        folder: Keep the rows in mapped files there instead of in memory.
-        slots: The size of a fast tier for each group; None trains in the slow store itself.
-=======
         folder: Keep the rows in new mapped files there instead of in memory.
->>>>>>> main
+        slots: The size of a fast tier for each group; None trains in the slow store itself.
     """
 
     def __init__(
