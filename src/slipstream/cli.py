@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from slipstream.commands import data, prepare, synth, train
+from slipstream.commands import data, prepare, profile, synth, train
 from slipstream.version import __version__
 
 app = typer.Typer(
@@ -16,6 +16,7 @@ app = typer.Typer(
 )
 app.command("synth")(synth.synth)
 app.command("prepare")(prepare.prepare)
+app.command("profile")(profile.profile)
 app.command("train")(train.train)
 app.add_typer(data.app, name="data")
 
