@@ -154,15 +154,15 @@ def _show_what_if(found: dict[str, Any]) -> None:
     counted = found["what_if"]
     names = {one["bytes"]: one["budget"] for one in found["budgets"]}
     rated = counted["step_rate"] is not None
-    rows = []
+    rows, small = [], []
     for one in counted["outcomes"]:
-        cells = [f"{names[one['budget_bytes']]} {one['way']}", _size(one["budget_bytes"])]
+        name = names[one["budget_bytes"]]
         if "why_not" in one:
-            rows.append([*cells, "too small", "", "", *([""] * rated)])
+            small += [] if name in small else [name]
             continue
         alone = one["copies_alone_per_second"]
-        cells += [f"{one['hit_rate']:.1%}", f"{one['bytes_per_input']:,.0f}"]
-        cells.append("-" if alone is None else human(alone))
+        cells = [f"{name} {one['way']}", _size(one["budget_bytes"]), f"{one['hit_rate']:.1%}"]
+        cells += [f"{one['bytes_per_input']:,.0f}", "-" if alone is None else human(alone)]
         rows.append(cells + ([human(one["samples_per_second"])] if rated else []))
     also = ["to expect, inputs/s"] if rated else []
     table(
@@ -171,6 +171,8 @@ def _show_what_if(found: dict[str, Any]) -> None:
         ["budget and way", "memory", "hits", "bytes/input", "copies alone, inputs/s", *also],
         rows,
     )
+    if small:
+        _say(f"  Too small for the largest batch: {', '.join(small)}.")
     speeds = " and ".join(f"{human(rate)}B/s" for rate in counted["copy_bytes_per_second"])
     _say(f"  Measured here: rows are copied at {speeds} by one thread.")
 

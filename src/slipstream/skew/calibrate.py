@@ -3,6 +3,9 @@
 For data that was not counted. A sample of inputs gives accesses; a few rows of each table, drawn
 at random, tell how many reach a threshold, with a bound that holds in all but a stated share of
 cases. No table is scanned for it.
+
+The bound is one of rows as the sample counted them. From some five accesses in the sample on,
+that is what all inputs say too; at a threshold of two or three many rows are there by luck.
 """
 
 from __future__ import annotations

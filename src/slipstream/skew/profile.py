@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
+from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset
 from slipstream.data.inputs import Array
 from slipstream.data.loader import Loader
@@ -14,8 +14,14 @@ from slipstream.embedding.spec import Layout
 from slipstream.errors import ConfigError
 from slipstream.models.inputs import LINEAR
 from slipstream.ordering import InputOrder
-from slipstream.placement.budget import AUTO_SHARE, auto_bytes, budget_bytes, budget_error
-from slipstream.placement.budget import least_bytes as least_that_works
+from slipstream.placement.budget import (
+    AUTO_SHARE,
+    auto_bytes,
+    budget_bytes,
+    budget_error,
+    least_bytes,
+)
+from slipstream.placement.need import Need
 from slipstream.skew.calibrate import calibrate
 from slipstream.skew.curve import pooled, top_share
 from slipstream.skew.drift import drift
@@ -70,7 +76,7 @@ def profile(
         raise ConfigError("There is nothing to profile: the training part has no inputs.")
     popularity = Popularity.of(layout, dataset.counts)
     sample = _sample(dataset, layout, order, question)
-    least = least_that_works(popularity.sizes, sample.largest)
+    least = least_bytes(popularity.sizes, sample.largest)
     budget = budget_bytes(
         question.fast_memory, layout, lambda: auto_bytes(popularity, sample.largest)
     )
@@ -138,9 +144,18 @@ def profile(
 
 
 def _sample(dataset: Dataset, layout: Layout, order: InputOrder, question: Question) -> Sample:
+    """The first batches to plan with; every batch is looked at for the rows that it needs."""
     singles = [column.name for column in dataset.schema.singles]
+    need = Need(layout, singles)
+    kept: list[Batch] = []
+    told = _steps(question.tell, "batches", len(order))
     with Loader(dataset.train, question.batch_size, order=order) as loader:
-        return Sample(layout, singles, list(islice(loader, question.sample_batches)))
+        for batch in loader:
+            need.add(batch)
+            told(batch.n_valid)
+            if len(kept) < question.sample_batches:
+                kept.append(batch)
+    return Sample(layout, singles, kept, need.largest)
 
 
 def _covering(popularity: Popularity, share: float) -> dict[str, Any]:

@@ -105,14 +105,23 @@ class Sample:
         layout: Tables and features.
         singles: The names of the columns in the block of single ids, in order.
         batches: The batches.
+        largest: For each group the most rows that a batch of the whole training needs; None is
+            the most of the sample.
     """
 
-    def __init__(self, layout: Layout, singles: Sequence[str], batches: Sequence[Batch]) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        singles: Sequence[str],
+        batches: Sequence[Batch],
+        largest: Sequence[int] | None = None,
+    ) -> None:
         if not batches:
             raise ConfigError("There is nothing to count on: the training part has no inputs.")
         self.layout, self.singles, self.batches = layout, list(singles), list(batches)
         third = len(batches) // 3
         self.counted = range(third, len(batches) - third)
+        self.largest = list(largest or (max(map(len, group)) for group in self.rows))
 
     @cached_property
     def rows(self) -> list[list[Array]]:
@@ -134,11 +143,6 @@ class Sample:
     def lookups(self) -> int:
         """Rows that the counted batches need, each counted once a batch."""
         return sum(len(group[number]) for group in self.rows for number in self.counted)
-
-    @cached_property
-    def largest(self) -> list[int]:
-        """For each group the most rows that a batch of the sample needs."""
-        return [max(map(len, group)) for group in self.rows]
 
     @cached_property
     def distances(self) -> list[tuple[Array, Array]]:
