@@ -175,4 +175,4 @@ def _rounded_up(bytes_: int) -> str:
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if bytes_ >= 10 * unit:
             return f"{-(-bytes_ // unit)}{name}"
-    return f"{bytes_}"
+    return f"{bytes_}B"
