@@ -62,7 +62,7 @@ def _simulated(sample, rooms, window):
 )
 def test_the_hits_of_the_planner_are_those_of_a_plain_simulation(n, seed, model, keep, window, of):
     dataset, sample, rows = _sample(n, seed, model)
-    way, budget = Way("any", None, keep, window), round(rows.bytes * of)
+    way, budget = Way("any", keep, window), round(rows.bytes * of)
     found = outcome(sample, rows, len(dataset.train), way, budget, BATCH)
     if found.why_not is not None:
         assert "too small" in found.why_not
@@ -112,3 +112,13 @@ def test_a_copied_row_takes_time():
     rates = measured([8, 68])
     assert all(0 < seconds < 1e-3 for seconds in rates.row_seconds)
     assert np.isfinite(rates.copy_seconds([10, 10], [0, 0]))
+
+
+def test_a_longer_window_never_brings_more_rows():
+    dataset, sample, rows = _sample(300, 0)
+    came = []
+    for window in (1, 3, 9):
+        found = what_if(sample, rows, len(dataset.train), [rows.bytes], BATCH, window)
+        came.append(next(sum(one.rows_in) for one in found if one.way == "lookahead"))
+    assert came == sorted(came, reverse=True)
+    assert came[0] > came[-1]

@@ -67,6 +67,7 @@ def profile(
             chosen.placement.fast_memory,
             batch_size=chosen.batch_size,
             sample_batches=sample_batches,
+            window=chosen.placement.window,
             step_rate=step_rate,
             tell=tell,
         )

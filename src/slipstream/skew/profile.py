@@ -46,6 +46,7 @@ class Question:
         budgets: Those to compare the strategies with.
         batch_size: Inputs of a batch.
         sample_batches: The most batches to plan for that.
+        window: The most batches to look ahead; None is what each strategy has.
         step_rate: Inputs a second of a training whose rows are all in fast memory, if known.
         tell: Told of each part of the work how much is done, and of how much.
     """
@@ -54,6 +55,7 @@ class Question:
     budgets: Sequence[str] = BUDGETS
     batch_size: int = 2048
     sample_batches: int = 300
+    window: int | None = None
     step_rate: float | None = None
     tell: Told = field(default=lambda *_: None, repr=False)
 
@@ -106,6 +108,7 @@ def profile(
         inputs,
         budgets,
         question.batch_size,
+        question.window,
         _steps(question.tell, "planning", 100, 100),
     )
     rates = measured(popularity.sizes, question.step_rate)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,21 +27,19 @@ class Way:
 
     Args:
         name: What it is called.
-        strategy: The strategy of `slipstream train` that does so, if one does.
         keep: Whether the most accessed rows stay.
         window: The most batches to look ahead; 1 brings rows when their batch is there.
     """
 
     name: str
-    strategy: str | None
     keep: bool
     window: int
 
 
 WAYS = (
-    Way("popular rows kept", None, keep=True, window=1),
-    Way("lookahead", "bagpipe", keep=False, window=200),
-    Way("popular + lookahead", "fast", keep=True, window=8),
+    Way("popular rows kept", keep=True, window=1),
+    Way("lookahead", keep=False, window=200),  # strategy bagpipe
+    Way("popular + lookahead", keep=True, window=8),  # strategy fast
 )
 LRU, BEST = "least recently used", "best possible"
 
@@ -230,6 +228,7 @@ def what_if(
     inputs: int,
     budgets: Sequence[int],
     batch_size: int,
+    window: int | None = None,
     progress: Callable[[float], None] = lambda _: None,
 ) -> list[Outcome]:
     """Every way with every budget, and beside them LRU and the best possible.
@@ -240,11 +239,14 @@ def what_if(
         inputs: Inputs of the training part.
         budgets: Bytes of the fast tier.
         batch_size: Inputs of a batch.
+        window: The most batches to look ahead; None is 200 for lookahead, 8 with kept rows.
         progress: Told the share done since the last time.
     """
     made = []
     for budget in budgets:
         for way in WAYS:
+            if way.window > 1 and window is not None:
+                way = replace(way, window=window)
             made.append(outcome(sample, popularity, inputs, way, budget, batch_size))
             progress(1 / (len(budgets) * (len(WAYS) + 1)))
         made.extend(caches(sample, popularity, budget))
