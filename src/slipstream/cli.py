@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import typer
 
-from slipstream.commands import data, estimate, evaluate, export, predict, prepare, synth, train
+from slipstream.commands import (
+    data,
+    estimate,
+    evaluate,
+    export,
+    predict,
+    prepare,
+    profile,
+    synth,
+    train,
+)
 from slipstream.version import __version__
 
 app = typer.Typer(
@@ -16,6 +26,7 @@ app = typer.Typer(
 )
 app.command("synth")(synth.synth)
 app.command("prepare")(prepare.prepare)
+app.command("profile")(profile.profile)
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(predict.predict)

@@ -183,9 +183,9 @@ class Placement(Section):
 
     fast_memory: str = key(
         "5%",
-        "Size of the fast tier, optimizer state counted: bytes, or a share of all rows",
-        pattern=r"[0-9]+(\.[0-9]+)?\s*(%|[kKmMgGtT]?(i?[bB])?)",
-        allowed="a size such as 256MiB or a share such as 5%",
+        "Size of the fast tier, optimizer state counted: bytes, a share of all rows, or auto",
+        pattern=r"auto|[0-9]+(\.[0-9]+)?\s*(%|[kKmMgGtT]?(i?[bB])?)",
+        allowed="a size such as 256MiB, a share such as 5%, or auto",
     )
     window: int | None = key(
         None, "Most batches to look ahead; null is 200 for bagpipe, 8 for fast", least=1

@@ -9,33 +9,66 @@ import numpy as np
 
 from slipstream.data.inputs import Array
 from slipstream.embedding.spec import Layout
-from slipstream.embedding.store import Record
 from slipstream.errors import ConfigError
-from slipstream.models.inputs import LINEAR
 from slipstream.placement.tiered import Room
+from slipstream.skew.popularity import Popularity, row_bytes
 
+AUTO_SHARE = 0.95
+"""The share of accesses that the kept rows of an `auto` budget take."""
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SPARE = 1.3  # room for batches that need more rows than they do on average
 
 
-def budget_bytes(text: str, layout: Layout) -> int:
-    """The bytes that a budget stands for, such as `256MiB` or `5%` of all rows with their state."""
-    whole = sum(row_bytes(layout)[n] * group.rows for n, group in enumerate(layout.groups))
+def budget_bytes(text: str, layout: Layout, auto: Callable[[], int] | None = None) -> int:
+    """The bytes that a budget stands for.
+
+    Args:
+        text: A size such as `256MiB`, a share such as `5%` of all rows with their state, or `auto`.
+        layout: Tables and features.
+        auto: Gives the bytes of `auto`, such as `auto_bytes`.
+    """
     plain = text.strip().lower()
+    if plain == "auto" and auto is not None:
+        return auto()
     share = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*%", plain)
     if share:
-        return round(whole * float(share[1]) / 100)
+        return round(all_bytes(layout) * float(share[1]) / 100)
     size = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?", plain)
     if not size:
         raise ConfigError(
-            f"placement.fast_memory is {text!r}; write a size such as 256MiB or a share such as 5%."
+            f"placement.fast_memory is {text!r}; write a size such as 256MiB, a share such as 5%, "
+            "or auto."
         )
     return round(float(size[1]) * _UNITS[size[2]])
 
 
-def row_bytes(layout: Layout) -> list[int]:
-    """Bytes of a row of each group, optimizer state counted."""
-    return [4 * Record.of(group).words for group in layout.groups]
+def all_bytes(layout: Layout) -> int:
+    """Bytes of all rows with their optimizer state."""
+    sizes = row_bytes(layout)
+    return sum(size * group.rows for size, group in zip(sizes, layout.groups, strict=True))
+
+
+def auto_bytes(popularity: Popularity, largest: Sequence[int]) -> int:
+    """The smallest budget whose kept rows take 95 % of accesses, with room for every batch."""
+    kept = popularity.bytes_for(AUTO_SHARE)
+    return min(popularity.bytes, kept + least_bytes(popularity.sizes, largest))
+
+
+def least_bytes(sizes: Sequence[int], largest: Sequence[int]) -> int:
+    """The least that works: the rows of the largest batch, with their optimizer state."""
+    return sum(size * max(1, rows) for size, rows in zip(sizes, largest, strict=True))
+
+
+def budget_error(sizes: Sequence[int], largest: Sequence[int], budget: int) -> str | None:
+    """What is wrong with a budget that cannot hold the largest batch; None if it can."""
+    least = least_bytes(sizes, largest)
+    if budget >= least:
+        return None
+    return (
+        f"A fast tier of {budget:,} bytes is too small: the largest batch needs "
+        f"{sum(largest):,} rows at once, which are {least:,} bytes with their optimizer state. "
+        f"Set placement.fast_memory to {_rounded_up(least)} or more, or use smaller batches."
+    )
 
 
 def rooms(
@@ -47,6 +80,7 @@ def rooms(
     keep: bool,
     batch_size: int,
     window: int,
+    largest: Sequence[int] | None = None,
 ) -> list[Room]:
     """Share a budget out: the most accessed rows stay, the rest is room for the window.
 
@@ -58,56 +92,87 @@ def rooms(
         keep: Whether rows stay for good; otherwise all is room for the window.
         batch_size: Inputs of a batch.
         window: Batches to look ahead.
+        largest: For each group the most rows that a batch needs: there is room for them, or an
+            error that says how much it takes. Without it the planner says so, in the middle.
     """
-    sizes = row_bytes(layout)
-    if not keep:
-        whole = sum(size * group.rows for size, group in zip(sizes, layout.groups, strict=True))
-        share = min(1.0, budget / whole)
-        none = np.empty(0, dtype=np.int64)
-        return [Room(max(1, int(group.rows * share)), none) for group in layout.groups]
-    accesses = [_accesses(layout, number, counts) for number in range(len(layout.groups))]
-    lowest = _lowest_kept(accesses, sizes, inputs, budget, batch_size * window)
-    stays = [one >= lowest * size for one, size in zip(accesses, sizes, strict=True)]
-    coming = [
-        size * _expected(one[~kept], inputs, batch_size * window)
-        for one, size, kept in zip(accesses, sizes, stays, strict=True)
+    popularity = Popularity.of(layout, counts)
+    drawn = batch_size * window
+    return share_out(popularity, inputs, budget, keep=keep, drawn=drawn, largest=largest)
+
+
+def share_out(
+    popularity: Popularity,
+    inputs: int,
+    budget: int,
+    *,
+    keep: bool,
+    drawn: int,
+    largest: Sequence[int] | None = None,
+) -> list[Room]:
+    """As `rooms`, of rows that were put in order already; `drawn` inputs are in the window."""
+    sizes, rows = popularity.sizes, [len(one) for one in popularity.accesses]
+    if largest is not None:
+        error = budget_error(sizes, largest, budget)
+        if error is not None:
+            raise ConfigError(error)
+    floor = list(largest) if largest is not None else [0] * len(sizes)
+    if keep:
+        return _with_kept(popularity, inputs, budget, drawn, floor)
+    rest = [have - least for have, least in zip(rows, floor, strict=True)]
+    left = budget - sum(size * least for size, least in zip(sizes, floor, strict=True))
+    share = min(1.0, left / max(1, sum(size * n for size, n in zip(sizes, rest, strict=True))))
+    none = np.empty(0, dtype=np.int64)
+    slots = [least + int(n * share) for least, n in zip(floor, rest, strict=True)]
+    return [Room(max(1, one), none) for one in slots]
+
+
+def _with_kept(
+    popularity: Popularity, inputs: int, budget: int, drawn: int, floor: Sequence[int]
+) -> list[Room]:
+    """Keep as many of the best rows as leave room for the window, and for every batch."""
+    sizes, rows = popularity.sizes, [len(one) for one in popularity.accesses]
+    blocks = popularity.blocks
+    coming = blocks.rows * _chance(blocks.accesses, inputs, drawn)
+    # In bytes, after each block: rows kept, room for the window, and room for the largest batch.
+    kept, window, batch = (np.zeros(len(blocks.rows) + 1) for _ in range(3))
+    left = []
+    for number, size in enumerate(sizes):
+        mine = blocks.group == number
+        keep = np.concatenate([[0], np.cumsum(np.where(mine, blocks.rows, 0))])
+        expected = np.concatenate([[0], np.cumsum(np.where(mine, coming, 0.0))])
+        left.append(np.maximum(expected[-1] - expected, 0.0))
+        kept += size * keep
+        window += size * _SPARE * left[number]
+        batch += size * np.minimum(floor[number], rows[number] - keep)
+    # A window that takes more than half is better cut short: what is kept saves more.
+    taken = kept + np.maximum(np.minimum(window, budget / 2), batch)
+    (fits,) = np.nonzero(taken <= budget)
+    best = int(fits[-1]) if len(fits) else 0
+    stays = [np.flatnonzero(mask) for mask in popularity.first(best)]
+    need = [
+        min(least, have - len(keep)) for least, have, keep in zip(floor, rows, stays, strict=True)
     ]
-    left = budget - sum(int(kept.sum()) * size for kept, size in zip(stays, sizes, strict=True))
+    spent = sum(
+        size * (len(keep) + least) for size, keep, least in zip(sizes, stays, need, strict=True)
+    )
+    wanted = [size * float(one[best]) for size, one in zip(sizes, left, strict=True)]
     made = []
-    for number, group in enumerate(layout.groups):
-        (rows,) = np.nonzero(stays[number])
-        share = coming[number] / sum(coming) if sum(coming) else 1 / len(sizes)
-        slots = len(rows) + int(left * share) // sizes[number]
-        made.append(Room(min(max(slots, 1), group.rows), rows))
+    for number, keep in enumerate(stays):
+        share = wanted[number] / sum(wanted) if sum(wanted) else 1 / len(sizes)
+        slots = len(keep) + need[number] + int(max(0, budget - spent) * share) // sizes[number]
+        made.append(Room(min(max(slots, 1), rows[number]), keep))
     return made
 
 
-def _accesses(layout: Layout, number: int, counts: Callable[[str], Array]) -> Array:
-    tables = layout.groups[number].tables
-    return np.concatenate([counts(table.name.removesuffix(LINEAR)) for table in tables])
+def _chance(accesses: Array, inputs: int, drawn: int) -> Array:
+    """How likely so many inputs are to touch a row with so many accesses."""
+    chance = np.minimum(accesses / max(1, inputs), 1 - 1e-9)
+    return np.asarray(-np.expm1(drawn * np.log1p(-chance)))
 
 
-def _expected(accesses: Array, inputs: int, drawn: int) -> float:
-    """How many of these rows so many inputs are expected to touch."""
-    chance = np.minimum(accesses / max(1, inputs), 1.0)
-    return float(-np.expm1(drawn * np.log1p(-np.minimum(chance, 1 - 1e-9))).sum())
-
-
-def _lowest_kept(
-    accesses: Sequence[Array], sizes: Sequence[int], inputs: int, budget: int, drawn: int
-) -> float:
-    """The fewest accesses a byte with which a row stays, such that all fits the budget."""
-    worth = np.concatenate([one / size for one, size in zip(accesses, sizes, strict=True)])
-    steps = np.unique(worth)
-    low, high = 0, len(steps)  # at `high` nothing is kept
-    while low < high:
-        middle = (low + high) // 2
-        taken = 0.0
-        for one, size in zip(accesses, sizes, strict=True):
-            stays = one >= steps[middle] * size
-            taken += size * (int(stays.sum()) + _SPARE * _expected(one[~stays], inputs, drawn))
-        if taken <= budget:
-            high = middle
-        else:
-            low = middle + 1
-    return float(steps[low]) if low < len(steps) else float("inf")
+def _rounded_up(bytes_: int) -> str:
+    """A size to write down that is no smaller."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if bytes_ >= 10 * unit:
+            return f"{-(-bytes_ // unit)}{name}"
+    return f"{bytes_}B"

@@ -12,20 +12,31 @@ import numpy as np
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.inputs import Array
+from slipstream.data.loader import Loader
 from slipstream.embedding.spec import Layout
 from slipstream.embedding.tables import Embeddings
 from slipstream.errors import ConfigError
 from slipstream.models import Model, build_model
 from slipstream.ordering import InputOrder
-from slipstream.placement.budget import budget_bytes, rooms
+from slipstream.placement.budget import (
+    all_bytes,
+    auto_bytes,
+    budget_bytes,
+    budget_error,
+    least_bytes,
+    rooms,
+)
+from slipstream.placement.need import at_most, largest_batch
 from slipstream.placement.resident import Resident
 from slipstream.placement.tiered import Room, Tiered
 from slipstream.plan import Placement
+from slipstream.skew.popularity import Popularity, row_bytes
 from slipstream.training.dense import DensePart, worth_compiling
 from slipstream.training.engine import Engine
 from slipstream.training.strategies import strategy
 
 COUNTED = 1 << 20
+_SMALL_BATCH = 16  # so often a batch fits a fast tier for which its exact rows do not matter
 
 
 def check(config: Config, dataset: Dataset) -> None:
@@ -40,6 +51,13 @@ def check(config: Config, dataset: Dataset) -> None:
             "early_stopping.every_inputs needs a validation part, and this data set has none. "
             "Leave it out, or prepare the data set with a validation part."
         )
+    if strategy(config.strategy).placement is not None:
+        layout = model_of(config, dataset).layout
+        needed = needed_rows(config, layout, dataset)
+        budget = fast_bytes(config, layout, dataset, needed)
+        error = budget_error(row_bytes(layout), needed, budget)
+        if error is not None:
+            raise ConfigError(error)
 
 
 def order_of(config: Config, dataset: Dataset) -> InputOrder:
@@ -92,15 +110,42 @@ def rooms_of(config: Config, layout: Layout, dataset: Dataset) -> list[Room] | N
     tier = strategy(config.strategy).placement
     if tier is None:
         return None
+    needed = needed_rows(config, layout, dataset)
     return rooms(
         layout,
         dataset.counts,
         len(dataset.train),
-        budget_bytes(config.placement.fast_memory, layout),
+        fast_bytes(config, layout, dataset, needed),
         keep=tier.keep,
         batch_size=config.batch_size,
         window=config.placement.window or tier.window,
+        largest=needed,
     )
+
+
+def fast_bytes(config: Config, layout: Layout, dataset: Dataset, needed: Sequence[int]) -> int:
+    """The bytes of the fast tier; `needed` rows of each group are in the largest batch."""
+
+    def auto() -> int:
+        return auto_bytes(Popularity.of(layout, dataset.counts), needed)
+
+    return budget_bytes(config.placement.fast_memory, layout, auto)
+
+
+def needed_rows(config: Config, layout: Layout, dataset: Dataset) -> list[int]:
+    """For each group the rows that the largest batch needs, or a bound where that is small.
+
+    Every batch is looked at only where the fast tier is so small that it matters.
+    """
+    lists = dataset.manifest.parts["train"].lists
+    longest = {name: stats.longest for name, stats in lists.items()}
+    bound = at_most(layout, config.batch_size, longest)
+    budget = budget_bytes(config.placement.fast_memory, layout, lambda: all_bytes(layout))
+    if _SMALL_BATCH * least_bytes(row_bytes(layout), bound) <= budget:
+        return bound
+    singles = [column.name for column in dataset.schema.singles]
+    with Loader(dataset.train, config.batch_size, order=order_of(config, dataset)) as loader:
+        return largest_batch(layout, singles, loader)
 
 
 def tiered_of(
