@@ -62,7 +62,7 @@ def rooms(
     sizes = row_bytes(layout)
     if not keep:
         whole = sum(size * group.rows for size, group in zip(sizes, layout.groups, strict=True))
-        share = min(1.0, budget / whole)
+        share = min(1.0, budget / max(1, whole))
         none = np.empty(0, dtype=np.int64)
         return [Room(max(1, int(group.rows * share)), none) for group in layout.groups]
     accesses = [_accesses(layout, number, counts) for number in range(len(layout.groups))]

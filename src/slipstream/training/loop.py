@@ -18,6 +18,8 @@ from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
 from slipstream.models import Model
+from slipstream.placement.budget import row_bytes
+from slipstream.placement.counting import count
 from slipstream.plan import Plan, Planner
 from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints, Found, load
@@ -121,6 +123,7 @@ class Trainer:
         stack.enter_context(self.saver)
         self.model = model
         self.placement = build.placement_of(model.layout, dataset)
+        self.row_bytes = row_bytes(model.layout)
         self.state = State(self.total)
         self.recent = Recent(_RECENT)
         self.peak = Peak()
@@ -197,6 +200,7 @@ class Trainer:
                 self._step(plan)
             self.state.before, self.state.position = self.state.position, plan.next_position
             self.state.step += 1
+            count(self.state.carried, plan, self.row_bytes)
             self.state.inputs_trained += plan.n_valid
             self._what_is_due()
             self._save_if_due()

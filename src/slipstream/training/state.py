@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from slipstream.errors import SlipstreamError
+from slipstream.placement.counting import nothing_carried
 from slipstream.training.progress import Report
 
 _PHASES = ("data", "plan", "transfer", "step", "evaluate")
@@ -36,6 +37,7 @@ class State:
         curve: The scores of the evaluation part so far.
         best_validation: The lowest logloss of the validation part.
         no_better: How many scores in a row were no better than that.
+        carried: What was carried between the tiers, by name.
         seconds: Time spent, by phase.
     """
 
@@ -51,6 +53,7 @@ class State:
     curve: list[dict[str, Any]] = field(default_factory=list)
     best_validation: float | None = None
     no_better: int = 0
+    carried: dict[str, int] = field(default_factory=nothing_carried)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_PHASES, 0.0))
 
     @property

@@ -32,6 +32,10 @@ class Strategy(NamedTuple):
     skipping: str
     placement: Tier | None
 
+    def same_but_for_placement(self, other: Strategy) -> bool:
+        """Whether a run may change from one to the other on its way."""
+        return (self.ordering, self.skipping) == (other.ordering, other.skipping)
+
 
 STRATEGIES = {
     "plain": Strategy("as is", "all", None),
