@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from slipstream.commands import data, prepare, synth, train
+from slipstream.commands import data, prepare, synth, train, verify
 from slipstream.version import __version__
 
 app = typer.Typer(
@@ -17,6 +17,7 @@ app = typer.Typer(
 app.command("synth")(synth.synth)
 app.command("prepare")(prepare.prepare)
 app.command("train")(train.train)
+app.command("verify")(verify.verify)
 app.add_typer(data.app, name="data")
 
 

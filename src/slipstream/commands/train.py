@@ -68,22 +68,23 @@ def train(
     }
     if resume and force:
         raise ConfigError("Choose one of --resume (go on) and --force (begin anew).")
-    chosen = _resumed(to, config, flags, settings) if resume else _chosen(config, flags, settings)
-    if not chosen.data:
+    wanted = _resumed(to, config, flags, settings) if resume else chosen(config, flags, settings)
+    if not wanted.data:
         raise ConfigError("Say what to train on: slipstream train DATA --out RUN.")
     again = shlex.join(("slipstream", "train", "--resume", "--out", str(to)))
     with _asked_to_stop(again) as stop, training_progress() as report:
         hooks = Hooks(report, lambda text: err.print(text, soft_wrap=True), lambda: bool(stop))
         try:
             summary = run(
-                Dataset.open(chosen.data), chosen, to, resume=resume, force=force, hooks=hooks
+                Dataset.open(wanted.data), wanted, to, resume=resume, force=force, hooks=hooks
             )
         except StoppedError as stopped:
             raise KeyboardInterrupt(f"{stopped} To go on: {again}") from None
     _tell(summary, to)
 
 
-def _chosen(file: Path | None, flags: dict[str, Any], settings: list[str]) -> Config:
+def chosen(file: Path | None, flags: dict[str, Any], settings: list[str]) -> Config:
+    """The configuration of a file, with flags and then settings before it."""
     from slipstream.config import Config
 
     config = Config.read(file) if file else Config()
@@ -162,6 +163,14 @@ def _tell(summary: dict[str, Any], run: Path) -> None:
         out.print(
             f"The oracle's AUC is {summary['oracle_auc']:.4f}: "
             f"{summary['oracle_auc'] - summary['auc']:.4f} are left to learn.",
+            soft_wrap=True,
+        )
+    if "carried" in summary:
+        each = summary["carried"]["per_input"]
+        out.print(
+            f"Fast tier: {summary['hot_access_share']:.1%} of the rows that batches needed were in "
+            f"it; for each input {each['rows_in']:.3g} rows ({human(each['bytes_in'])} bytes) came "
+            f"and {each['rows_out']:.3g} ({human(each['bytes_out'])} bytes) went.",
             soft_wrap=True,
         )
     curve = [f"{one['share']:.0%} {one['auc']:.4f}" for one in summary["curve"] if one["auc"]]

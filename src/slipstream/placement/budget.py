@@ -66,11 +66,13 @@ def rooms(
         none = np.empty(0, dtype=np.int64)
         return [Room(max(1, int(group.rows * share)), none) for group in layout.groups]
     accesses = [_accesses(layout, number, counts) for number in range(len(layout.groups))]
-    lowest = _lowest_kept(accesses, sizes, inputs, budget, batch_size * window)
+    alike = [np.unique(one, return_counts=True) for one in accesses]
+    drawn = batch_size * window
+    lowest = _lowest_kept(alike, sizes, inputs, budget, drawn)
     stays = [one >= lowest * size for one, size in zip(accesses, sizes, strict=True)]
     coming = [
-        size * _expected(one[~kept], inputs, batch_size * window)
-        for one, size, kept in zip(accesses, sizes, stays, strict=True)
+        size * _room(*_others(values, many, lowest * size), inputs, drawn)
+        for (values, many), size in zip(alike, sizes, strict=True)
     ]
     left = budget - sum(int(kept.sum()) * size for kept, size in zip(stays, sizes, strict=True))
     made = []
@@ -87,25 +89,44 @@ def _accesses(layout: Layout, number: int, counts: Callable[[str], Array]) -> Ar
     return np.concatenate([counts(table.name.removesuffix(LINEAR)) for table in tables])
 
 
-def _expected(accesses: Array, inputs: int, drawn: int) -> float:
-    """How many of these rows so many inputs are expected to touch."""
-    chance = np.minimum(accesses / max(1, inputs), 1.0)
-    return float(-np.expm1(drawn * np.log1p(-np.minimum(chance, 1 - 1e-9))).sum())
+def _others(values: Array, many: Array, lowest: float) -> tuple[Array, Array]:
+    """The rows with fewer accesses than that: the numbers of accesses, and how many have each."""
+    return values[values < lowest], many[values < lowest]
+
+
+def _room(values: Array, many: Array, inputs: int, drawn: int) -> float:
+    """Room for the rows that so many inputs touch, also when they are more than expected.
+
+    Args:
+        values: Numbers of accesses in the training part.
+        many: How many rows have each.
+        inputs: Inputs of the training part.
+        drawn: Inputs of a window.
+    """
+    chance = np.minimum(values / max(1, inputs), 1 - 1e-9)
+    expected = float((many * -np.expm1(drawn * np.log1p(-chance))).sum())
+    # The number varies by less than the root of what is expected.
+    return min(float(many[values > 0].sum()), _SPARE * expected + 6 * expected**0.5)
 
 
 def _lowest_kept(
-    accesses: Sequence[Array], sizes: Sequence[int], inputs: int, budget: int, drawn: int
+    alike: Sequence[tuple[Array, Array]],
+    sizes: Sequence[int],
+    inputs: int,
+    budget: int,
+    drawn: int,
 ) -> float:
     """The fewest accesses a byte with which a row stays, such that all fits the budget."""
-    worth = np.concatenate([one / size for one, size in zip(accesses, sizes, strict=True)])
-    steps = np.unique(worth)
+    pairs = list(zip(alike, sizes, strict=True))
+    steps = np.unique(np.concatenate([values / size for (values, _), size in pairs]))
     low, high = 0, len(steps)  # at `high` nothing is kept
     while low < high:
         middle = (low + high) // 2
         taken = 0.0
-        for one, size in zip(accesses, sizes, strict=True):
-            stays = one >= steps[middle] * size
-            taken += size * (int(stays.sum()) + _SPARE * _expected(one[~stays], inputs, drawn))
+        for (values, many), size in pairs:
+            lowest = steps[middle] * size
+            kept = int(many[values >= lowest].sum())
+            taken += size * (kept + _room(*_others(values, many, lowest), inputs, drawn))
         if taken <= budget:
             high = middle
         else:
