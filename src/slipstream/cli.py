@@ -14,6 +14,7 @@ from slipstream.commands import (
     profile,
     synth,
     train,
+    verify,
 )
 from slipstream.version import __version__
 
@@ -32,6 +33,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(predict.predict)
 app.command("export")(export.export)
 app.command("estimate")(estimate.estimate)
+app.command("verify")(verify.verify)
 app.add_typer(data.app, name="data")
 
 

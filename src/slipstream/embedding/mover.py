@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,30 +17,9 @@ from slipstream.data.copying import copy_rows
 from slipstream.data.inputs import Array
 from slipstream.embedding.store import RowStore
 from slipstream.errors import SlipstreamError
-from slipstream.plan import GroupPlan, Moves, Plan
+from slipstream.plan import Moves, Plan
 
 BeforeWrite = Callable[[int, Array], None]
-
-
-@dataclass
-class Carried:
-    """What was carried so far, counted from plans alone.
-
-    Args:
-        lookups: Distinct rows that batches needed.
-        hits: Those that were in the fast tier already.
-        rows_in: Rows brought into the fast tier.
-        rows_out: Rows written back.
-        bytes_in: Their bytes, optimizer state counted.
-        bytes_out: Their bytes, optimizer state counted.
-    """
-
-    lookups: int = 0
-    hits: int = 0
-    rows_in: int = 0
-    rows_out: int = 0
-    bytes_in: int = 0
-    bytes_out: int = 0
 
 
 class Mover:
@@ -62,9 +40,9 @@ class Mover:
         self._staged: dict[int, Future[list[Array]]] = {}
         self._writes: deque[Future[None]] = deque()
         self._told = 0
+        self._failure: BaseException | None = None
         self.kept_rows = 0
         self._row_of = [np.full(len(one.records), -1, dtype=np.int64) for one in fast]
-        self.carried = Carried()
 
     def keep(self, kept: Sequence[Moves]) -> None:
         """Bring in the rows that stay for good, before the first step."""
@@ -81,11 +59,12 @@ class Mover:
         """Put the rows of a plan into their slots; waits for them."""
         if plan.step not in self._staged:
             raise SlipstreamError(f"The rows of step {plan.step} were not prepared.")
-        records = self._staged.pop(plan.step).result()
+        records = self._staged[plan.step].result()
+        self._raise_what_failed()  # every write that these rows wait for was told before the read
         for number, (group, read) in enumerate(zip(plan.groups, records, strict=True)):
             assert group.fill is not None, "plans for two tiers say what comes"
             self._put(number, group.fill, read)
-            self._count(number, group)
+        del self._staged[plan.step]
 
     def leave(self, plan: Plan) -> None:
         """Take the rows that leave out of their slots; they are written back meanwhile."""
@@ -94,17 +73,17 @@ class Mover:
             assert group.evict is not None, "plans for two tiers say what leaves"
             slots = group.evict.slots.numpy()
             left.append((group.evict.rows.numpy(), self._fast[number].records[slots]))
-            self._row_of[number][slots] = -1
-        while self._writes and self._writes[0].done():
-            self._writes.popleft().result()
+        self._raise_what_failed()
         self._writes.append(self._thread.submit(self._write, left))
+        for row_of, group in zip(self._row_of, plan.groups, strict=True):
+            assert group.evict is not None, "plans for two tiers say what leaves"
+            row_of[group.evict.slots.numpy()] = -1
         self._told = plan.step
         self._read_what_may_be()
 
     def settle(self) -> None:
         """Write every row in the fast tier back, without sending it away."""
-        while self._writes:
-            self._writes.popleft().result()
+        self._raise_what_failed(wait=True)
         for number, row_of in enumerate(self._row_of):
             (slots,) = np.nonzero(row_of >= 0)
             rows = row_of[slots]
@@ -114,6 +93,14 @@ class Mover:
     def close(self) -> None:
         """Finish what is under way and end the thread."""
         self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _raise_what_failed(self, wait: bool = False) -> None:
+        """Raise what a write-back failed with, for good: rows are lost, nothing must be saved."""
+        while self._failure is None and self._writes and (wait or self._writes[0].done()):
+            self._failure = self._writes[0].exception()
+            self._writes.popleft()
+        if self._failure is not None:
+            raise self._failure
 
     def _put(self, number: int, moves: Moves, records: Array) -> None:
         slots = moves.slots.numpy()
@@ -140,17 +127,3 @@ class Mover:
             if len(rows):
                 self._before_write(number, rows)
                 copy_rows(records, np.arange(len(rows)), rows, self._slow[number].records)
-
-    def _count(self, number: int, group: GroupPlan) -> None:
-        assert group.fill is not None, "plans for two tiers say what comes"
-        assert group.evict is not None, "and what leaves"
-        needed = len(group.touched.rows) if group.touched is not None else 0
-        records = self._fast[number].records
-        size = records.shape[1] * records.itemsize
-        came, left = len(group.fill.rows), len(group.evict.rows)
-        self.carried.lookups += needed
-        self.carried.hits += needed - came
-        self.carried.rows_in += came
-        self.carried.rows_out += left
-        self.carried.bytes_in += came * size
-        self.carried.bytes_out += left * size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -53,12 +54,12 @@ class Tiered:
             raise ConfigError(f"The window is {window} batches; it must be at least 1.")
         self._resident = Resident(layout, singles)
         self._window = window
-        self._tiers = [
-            _Tier(group.rows, room) for group, room in zip(layout.groups, rooms, strict=True)
-        ]
+        self._groups, self._rooms = layout.groups, rooms
+        self._tiers = self._fresh()
 
     def place(self, batches: Iterable[Batch], step: int, *, update: bool) -> Iterator[Placed]:
         """Where the rows of each batch are, what comes before it and what leaves after it."""
+        self._tiers = self._fresh()  # plans do not depend on what was placed before
         waiting: deque[_Waiting] = deque()
         coming = iter(batches)
         held: tuple[Batch, tuple[GroupPlan, ...]] | None = None
@@ -73,12 +74,15 @@ class Tiered:
                     held = batch, plan
                 rows = [_rows(group) for group in held[1]]
                 each = list(zip(self._tiers, rows, strict=True))
-                fits = all(tier.fits(some, number) for tier, some in each)
-                if not fits and waiting:
-                    break
-                if not fits:
-                    self._say_what_fits(rows, number)
-                after = max(tier.enter(some, number, number + len(waiting)) for tier, some in each)
+                found = [tier.survey(some, number) for tier, some in each]
+                new = [added for added, _ in found]
+                if not all(t.fits(added) for t, added in zip(self._tiers, new, strict=True)):
+                    if waiting:
+                        break
+                    self._say_what_fits(new, number)
+                for (tier, some), added in zip(each, new, strict=True):
+                    tier.enter(some, added, number + len(waiting))
+                after = max((step for _, step in found), default=0)
                 waiting.append(_Waiting(*held, after))
                 held = None
             if not waiting:
@@ -91,19 +95,27 @@ class Tiered:
             yield Placed(batch, placed, after)
             number += 1
 
+    def _fresh(self) -> list[_Tier]:
+        pairs = zip(self._groups, self._rooms, strict=True)
+        return [_Tier(group.rows, room) for group, room in pairs]
+
     def kept(self) -> list[Moves]:
         """The rows that are in the fast tier from the start, and their slots."""
         return [tier.kept for tier in self._tiers]
 
-    def _say_what_fits(self, rows: list[Array], step: int) -> None:
-        needed = [
-            tier.kept_rows + tiers.count_new(some, tier.last_use, step)
-            for tier, some in zip(self._tiers, rows, strict=True)
+    def _say_what_fits(self, new: list[int], step: int) -> None:
+        """Raise the error of a batch that does not fit alone, about what lacks the most room."""
+        lacking = [
+            ((tier.kept_rows + rows) / tier.slots, tier.kept_rows + rows, tier, group.tables)
+            for tier, rows, group in zip(self._tiers, new, self._groups, strict=True)
         ]
-        have = [tier.slots for tier in self._tiers]
+        times, needed, tier, tables = max(lacking, key=lambda one: one[0])
+        names = ", ".join(table.name for table in tables[:3]) + (", ..." if tables[3:] else "")
         raise ConfigError(
-            f"A batch needs {sum(needed):,} rows in the fast tier, which has room for "
-            f"{sum(have):,}. Give it more memory, keep fewer rows, or use smaller batches."
+            f"The batch of step {step} needs {needed:,} rows of {names} in the fast tier, "
+            f"{tier.kept_rows:,} kept ones among them, and there is room for {tier.slots:,}. "
+            f"Give placement.fast_memory {math.ceil(times * 100) / 100:,.2f} times as much, or use "
+            "smaller batches."
         )
 
 
@@ -141,15 +153,19 @@ class _Tier:
         self.n_free = len(self.free)
         self.wanted = 0  # rows of the window that are not kept
 
-    def fits(self, rows: Array, first: int) -> bool:
-        """Whether a batch's rows fit beside those of the window that begins at step `first`."""
-        new = tiers.count_new(rows, self.last_use, first)
-        return bool(self.wanted + new <= len(self.free))
+    def survey(self, rows: Array, first: int) -> tuple[int, int]:
+        """The rows that a batch adds to the window, and the step whose write-backs it waits for."""
+        new, after = tiers.survey(rows, self.last_use, first)
+        return int(new), int(after)
 
-    def enter(self, rows: Array, first: int, step: int) -> int:
-        """A batch enters the window; gives the step whose write-backs its rows wait for."""
-        self.wanted += tiers.count_new(rows, self.last_use, first)
-        return int(tiers.enter(rows, self.last_use, first, step))
+    def fits(self, new: int) -> bool:
+        """Whether so many more rows fit beside those of the window."""
+        return self.wanted + new <= len(self.free)
+
+    def enter(self, rows: Array, new: int, step: int) -> None:
+        """A batch enters the window, with so many rows that were not in it yet."""
+        self.wanted += new
+        tiers.enter(rows, self.last_use, step)
 
     def emit(self, group: GroupPlan, step: int, update: bool) -> GroupPlan:
         """The plan of the first batch of the window, which then leaves it."""

@@ -95,10 +95,12 @@ def engine_of(
     *,
     fresh: bool = True,
     rooms: Sequence[Room] | None = None,
+    kernels: str = "cpu",
 ) -> Engine:
     """The tables and the dense part of a model, ready to be stepped; `fresh` fills the tables."""
     slots = None if rooms is None else [room.slots for room in rooms]
-    tables = Embeddings(model.layout, seed=config.seed if fresh else None, slots=slots)
+    seed = config.seed if fresh else None
+    tables = Embeddings(model.layout, seed=seed, slots=slots, engine=kernels)
     compiled = worth_compiling(config, steps)
     if any(table.storage == "fp64" for table in model.layout.tables):
         model = model.double()  # rows for checks, and a dense part that is as exact

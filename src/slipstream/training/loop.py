@@ -19,7 +19,9 @@ from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
 from slipstream.errors import ConfigError
 from slipstream.models import Model
+from slipstream.placement.counting import count
 from slipstream.plan import Plan, Planner
+from slipstream.skew.popularity import row_bytes
 from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints, Found, load
 from slipstream.training.diverged import DivergedError, diverged_after, diverged_in
@@ -128,6 +130,7 @@ class Trainer:
         self.model = model
         self.placement = build.placement_of(model.layout, dataset)
         self.described = described(dataset)
+        self.row_bytes = row_bytes(model.layout)
         self.state = State(self.total)
         self.recent = Recent(_RECENT)
         self.peak = Peak()
@@ -208,6 +211,7 @@ class Trainer:
                 self._step(plan)
             self.state.before, self.state.position = self.state.position, plan.next_position
             self.state.step += 1
+            count(self.state.carried, plan, self.row_bytes)
             self.state.inputs_trained += plan.n_valid
             self._what_is_due()
             self._save_if_due()

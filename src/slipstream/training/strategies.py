@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from slipstream.errors import ConfigError, did_you_mean
 
@@ -26,11 +26,18 @@ class Strategy(NamedTuple):
         ordering: as is.
         skipping: all.
         placement: How a fast tier is used; None trains in the slow one.
+        promise: What is trained, beside plain training on the same batches: the same bits, or
+            the same numbers up to rounding.
     """
 
     ordering: str
     skipping: str
     placement: Tier | None
+    promise: Literal["bits", "rounding"] = "bits"
+
+    def same_but_for_placement(self, other: Strategy) -> bool:
+        """Whether a run may change from one to the other on its way."""
+        return (self.ordering, self.skipping) == (other.ordering, other.skipping)
 
 
 STRATEGIES = {

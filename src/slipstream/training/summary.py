@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.manifest import versions
+from slipstream.placement.counting import per_input
 from slipstream.training import build
 from slipstream.training.checkpoint import weights_digest
 from slipstream.training.engine import Engine
@@ -65,13 +65,9 @@ def _tiers(engine: Engine, state: State) -> dict[str, Any]:
     mover = engine.tables.mover
     if mover is None:
         return {"hot_rows": 0, "hot_access_share": 0.0}
-    carried = mover.carried
+    carried = state.carried
     return {
         "hot_rows": mover.kept_rows,
-        "hot_access_share": carried.hits / max(1, carried.lookups),
-        "carried": {
-            **asdict(carried),
-            "bytes_per_input": (carried.bytes_in + carried.bytes_out)
-            / max(1, state.inputs_trained),
-        },
+        "hot_access_share": carried["hits"] / max(1, carried["lookups"]),
+        "carried": {**carried, "per_input": per_input(carried, state.inputs_trained)},
     }

@@ -15,32 +15,29 @@ KEPT = np.int32(2**31 - 1)
 
 
 @compiled
-def count_new(rows: Array, last_use: Array, first: int) -> int:
-    """How many of a batch's rows no batch from step `first` on uses yet."""
-    new = 0
+def survey(rows: Array, last_use: Array, first: int) -> tuple[int, int]:
+    """What a batch would add to the window that begins at step `first`.
+
+    Returns:
+        How many of its rows no batch of the window uses yet, and the last step after which one of
+        these was sent away: its value is not to be read before that has landed; 0 if there is none.
+    """
+    new = after = 0
     for k in range(len(rows)):
-        if last_use[rows[k]] < first:
+        use = last_use[rows[k]]
+        if use < first:
             new += 1
-    return new
+            after = max(after, use)
+    return new, after
 
 
 @compiled
-def enter(rows: Array, last_use: Array, first: int, step: int) -> int:
-    """A batch enters the window that begins at step `first`: its rows are used at `step`.
-
-    Returns:
-        The last step after which a row that must be brought in for this batch was sent away: its
-        value is not to be read before that has landed; 0 if there is none.
-    """
-    after = 0
+def enter(rows: Array, last_use: Array, step: int) -> None:
+    """A batch enters the window: its rows are used at `step`, if no later use is known."""
     for k in range(len(rows)):
         row = rows[k]
-        use = last_use[row]
-        if use < first:
-            after = max(after, use)
-        if use < step:
+        if last_use[row] < step:
             last_use[row] = step
-    return after
 
 
 @compiled
