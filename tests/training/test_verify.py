@@ -109,7 +109,7 @@ def test_float64_is_for_all_tables():
 
 
 def test_a_tier_that_is_too_small_is_said():
-    with pytest.raises(ConfigError, match=r"needs .* rows of .* in the fast tier"):
+    with pytest.raises(ConfigError, match=r"too small: the largest batch needs .* rows"):
         verify(clicks(), config("placement.fast_memory=1%", strategy="bagpipe"), 3)
 
 

@@ -142,7 +142,8 @@ def _with_kept(
         expected = np.concatenate([[0], np.cumsum(np.where(mine, coming, 0.0))])
         left.append(np.maximum(expected[-1] - expected, 0.0))
         kept += size * keep
-        window += size * _SPARE * left[number]
+        # The number of rows that come varies by less than the root of what is expected.
+        window += size * (_SPARE * left[number] + 6 * np.sqrt(left[number]))
         batch += size * np.minimum(floor[number], rows[number] - keep)
     # A window that takes more than half is better cut short: what is kept saves more.
     taken = kept + np.maximum(np.minimum(window, budget / 2), batch)
