@@ -17,9 +17,10 @@ from slipstream.placement.budget import (
     least_bytes,
     share_out,
 )
-from slipstream.placement.need import at_most, largest_batch
+from slipstream.placement.need import Needed, at_most, needed_by
 from slipstream.placement.tiered import Tiered
 from slipstream.skew.popularity import Popularity, row_bytes
+from slipstream.skew.whatif import Sample
 from slipstream.training.build import check, model_of, needed_rows, rooms_of
 from slipstream.training.loop import train
 
@@ -38,22 +39,24 @@ def test_any_budget_from_the_least_on_fits_every_batch(dataset, model, batch_siz
     rows = Popularity.of(layout, dataset.counts)
     with Loader(dataset.train, batch_size) as loader:
         batches = list(loader)
-    largest = largest_batch(layout, singles, batches)
+    needed = needed_by(layout, singles, rows, batches)
+    largest = needed.largest
     lists = dataset.manifest.parts["train"].lists
     bound = at_most(layout, batch_size, {name: one.longest for name, one in lists.items()})
     assert all(most <= more for most, more in zip(largest, bound, strict=True))
     least = least_bytes(rows.sizes, largest)
     budget = data.draw(st.just(least) | st.integers(least, max(least, 2 * rows.bytes)))
     window, keep = data.draw(st.integers(1, 9)), data.draw(st.booleans())
+    chosen = data.draw(st.sampled_from([needed, Needed(largest)]))
     made = share_out(
-        rows, len(dataset.train), budget, keep=keep, drawn=batch_size * window, largest=largest
+        rows, len(dataset.train), budget, keep=keep, drawn=batch_size * window, needed=chosen
     )
     used = sum(room.slots * size for room, size in zip(made, rows.sizes, strict=True))
     assert used <= budget
     tiered = Tiered(layout, singles, made, window)
     assert len(list(tiered.place(batches, 1, update=True))) == len(batches)
     with pytest.raises(ConfigError, match=f"{least:,} bytes"):
-        share_out(rows, 1, least - 1, keep=keep, drawn=1, largest=largest)
+        share_out(rows, 1, least - 1, keep=keep, drawn=1, needed=chosen)
 
 
 @pytest.mark.parametrize("strategy", ["bagpipe", "fast"])
@@ -83,8 +86,8 @@ def test_the_needed_rows_are_found_exactly_only_where_it_matters():
             + len({("ad", int(a)) for _, a in batch.ids[: batch.n_valid].tolist()})
             for batch in loader
         ]
-    assert needed_rows(tight, layout, dataset) == [max(exact)]
-    assert needed_rows(wide, layout, dataset) == at_most(layout, 16, {})
+    assert needed_rows(tight, layout, dataset).largest == [max(exact)]
+    assert needed_rows(wide, layout, dataset).largest == at_most(layout, 16, {})
 
 
 def test_auto_keeps_rows_for_the_stated_share_and_leaves_room_for_a_batch():
@@ -117,3 +120,21 @@ def test_the_size_that_the_error_names_is_enough():
         named = error.split("placement.fast_memory to ")[1].split(" ")[0]
         assert budget_error([68], [rows], budget_bytes(named, _layout(clicks()))) is None
     assert np.all([budget_error([4], [3], bytes_) is None for bytes_ in (12, 13)])
+
+
+@given(datasets(min_rows=1), st.integers(1, 20), st.data())
+def test_the_rows_beyond_kept_ones_are_those_of_the_batch_that_needs_most(dataset, size, data):
+    if not dataset.schema.columns or not len(dataset.train):
+        return
+    layout = _layout(dataset)
+    rows = Popularity.of(layout, dataset.counts)
+    singles = [column.name for column in dataset.schema.singles]
+    with Loader(dataset.train, size) as loader:
+        batches = list(loader)
+    needed = needed_by(layout, singles, rows, batches)
+    blocks = data.draw(st.integers(0, len(rows.blocks.rows)))
+    kept = rows.first(blocks)
+    trace = Sample(layout, singles, batches).rows
+    for number, mask in enumerate(kept):
+        most = max(int((~mask[some]).sum()) for some in trace[number])
+        assert needed.beyond[number][blocks] == most

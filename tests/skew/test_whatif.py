@@ -9,6 +9,7 @@ from small_runs import clicks, config
 from slipstream.config import Config
 from slipstream.data.loader import Loader
 from slipstream.placement.budget import share_out
+from slipstream.placement.need import needed_by
 from slipstream.skew.popularity import Popularity
 from slipstream.skew.rates import Rates, measured
 from slipstream.skew.whatif import BEST, LRU, WAYS, Sample, Way, outcome, what_if
@@ -24,7 +25,8 @@ def _sample(n, seed, model="dlrm", batches=1000):
     with Loader(dataset.train, BATCH) as loader:
         made = [batch for batch, _ in zip(loader, range(batches), strict=False)]
     singles = [column.name for column in dataset.schema.singles]
-    return dataset, Sample(layout, singles, made), Popularity.of(layout, dataset.counts)
+    rows = Popularity.of(layout, dataset.counts)
+    return dataset, Sample(layout, singles, made, needed_by(layout, singles, rows, made)), rows
 
 
 def _simulated(sample, rooms, window):
@@ -68,7 +70,7 @@ def test_the_hits_of_the_planner_are_those_of_a_plain_simulation(n, seed, model,
         assert "too small" in found.why_not
         return
     made = share_out(
-        rows, len(dataset.train), budget, keep=keep, drawn=BATCH * window, largest=sample.largest
+        rows, len(dataset.train), budget, keep=keep, drawn=BATCH * window, needed=sample.needed
     )
     assert list(found.rows_in) == _simulated(sample, made, window)
     assert found.inputs == sum(sample.batches[b].n_valid for b in sample.counted)

@@ -18,7 +18,9 @@ def profile(
     config: Path | None = typer.Option(
         None, metavar="FILE", help="A YAML file, as for train: its model and optimizers count."
     ),
-    model: str | None = typer.Option(None, help="dlrm, tbsm, dcn, deepfm or wide_deep.  [dlrm]"),
+    model: str | None = typer.Option(
+        None, help="dlrm, tbsm, dcn, deepfm or wide_deep.", show_default="dlrm"
+    ),
     settings: list[str] = typer.Option(
         [], "--set", metavar="KEY=VALUE", help="Any key of the config."
     ),
@@ -26,7 +28,8 @@ def profile(
         None,
         metavar="SIZE",
         help="Fast memory to choose a hot set for: 256MiB, 5% of all rows, or auto, the least "
-        "whose rows take 95 % of accesses.  [auto, or what FILE says]",
+        "whose rows take 95 % of accesses.",
+        show_default="auto, or what FILE says",
     ),
     step_rate: float | None = typer.Option(
         None,

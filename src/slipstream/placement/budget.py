@@ -10,6 +10,7 @@ import numpy as np
 from slipstream.data.inputs import Array
 from slipstream.embedding.spec import Layout
 from slipstream.errors import ConfigError
+from slipstream.placement.need import Needed
 from slipstream.placement.tiered import Room
 from slipstream.skew.popularity import Popularity, row_bytes
 
@@ -80,7 +81,7 @@ def rooms(
     keep: bool,
     batch_size: int,
     window: int,
-    largest: Sequence[int] | None = None,
+    needed: Needed | None = None,
 ) -> list[Room]:
     """Share a budget out: the most accessed rows stay, the rest is room for the window.
 
@@ -92,12 +93,12 @@ def rooms(
         keep: Whether rows stay for good; otherwise all is room for the window.
         batch_size: Inputs of a batch.
         window: Batches to look ahead.
-        largest: For each group the most rows that a batch needs: there is room for them, or an
-            error that says how much it takes. Without it the planner says so, in the middle.
+        needed: The most rows that a batch needs: there is room for them, or an error that says
+            how much it takes. Without it the planner says so, in the middle of a training.
     """
     popularity = Popularity.of(layout, counts)
     drawn = batch_size * window
-    return share_out(popularity, inputs, budget, keep=keep, drawn=drawn, largest=largest)
+    return share_out(popularity, inputs, budget, keep=keep, drawn=drawn, needed=needed)
 
 
 def share_out(
@@ -107,17 +108,18 @@ def share_out(
     *,
     keep: bool,
     drawn: int,
-    largest: Sequence[int] | None = None,
+    needed: Needed | None = None,
 ) -> list[Room]:
     """As `rooms`, of rows that were put in order already; `drawn` inputs are in the window."""
     sizes, rows = popularity.sizes, [len(one) for one in popularity.accesses]
-    if largest is not None:
-        error = budget_error(sizes, largest, budget)
+    if needed is not None:
+        error = budget_error(sizes, needed.largest, budget)
         if error is not None:
             raise ConfigError(error)
-    floor = list(largest) if largest is not None else [0] * len(sizes)
+    needed = needed or Needed([0] * len(sizes))
     if keep:
-        return _with_kept(popularity, inputs, budget, drawn, floor)
+        return _with_kept(popularity, inputs, budget, drawn, needed)
+    floor = needed.largest
     rest = [have - least for have, least in zip(rows, floor, strict=True)]
     left = budget - sum(size * least for size, least in zip(sizes, floor, strict=True))
     share = min(1.0, left / max(1, sum(size * n for size, n in zip(sizes, rest, strict=True))))
@@ -127,7 +129,7 @@ def share_out(
 
 
 def _with_kept(
-    popularity: Popularity, inputs: int, budget: int, drawn: int, floor: Sequence[int]
+    popularity: Popularity, inputs: int, budget: int, drawn: int, needed: Needed
 ) -> list[Room]:
     """Keep as many of the best rows as leave room for the window, and for every batch."""
     sizes, rows = popularity.sizes, [len(one) for one in popularity.accesses]
@@ -135,7 +137,7 @@ def _with_kept(
     coming = blocks.rows * _chance(blocks.accesses, inputs, drawn)
     # In bytes, after each block: rows kept, room for the window, and room for the largest batch.
     kept, window, batch = (np.zeros(len(blocks.rows) + 1) for _ in range(3))
-    left = []
+    left, beyond = [], []
     for number, size in enumerate(sizes):
         mine = blocks.group == number
         keep = np.concatenate([[0], np.cumsum(np.where(mine, blocks.rows, 0))])
@@ -144,15 +146,15 @@ def _with_kept(
         kept += size * keep
         # The number of rows that come varies by less than the root of what is expected.
         window += size * (_SPARE * left[number] + 6 * np.sqrt(left[number]))
-        batch += size * np.minimum(floor[number], rows[number] - keep)
+        least = np.minimum(needed.largest[number], rows[number] - keep)
+        beyond.append(least if needed.beyond is None else needed.beyond[number])
+        batch += size * beyond[number]
     # A window that takes more than half is better cut short: what is kept saves more.
     taken = kept + np.maximum(np.minimum(window, budget / 2), batch)
     (fits,) = np.nonzero(taken <= budget)
     best = int(fits[-1]) if len(fits) else 0
     stays = [np.flatnonzero(mask) for mask in popularity.first(best)]
-    need = [
-        min(least, have - len(keep)) for least, have, keep in zip(floor, rows, stays, strict=True)
-    ]
+    need = [int(one[best]) for one in beyond]
     spent = sum(
         size * (len(keep) + least) for size, keep, least in zip(sizes, stays, need, strict=True)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from slipstream.compiled import compiled
 from slipstream.data.batch import Batch
 from slipstream.data.inputs import Array
 from slipstream.embedding.spec import Layout
+from slipstream.skew.popularity import Popularity
 
 
 def at_most(layout: Layout, batch_size: int, longest: Mapping[str, int]) -> list[int]:
@@ -32,16 +34,35 @@ def at_most(layout: Layout, batch_size: int, longest: Mapping[str, int]) -> list
     return bounds
 
 
+@dataclass(frozen=True)
+class Needed:
+    """The most distinct rows that a batch needs.
+
+    Args:
+        largest: For each group.
+        beyond: For each group, where the first blocks of a `Popularity` are kept, the most rows
+            beyond them that a batch needs: for none, one, two and so on up to all blocks. None
+            where batches were not looked at.
+    """
+
+    largest: list[int]
+    beyond: list[Array] | None = None
+
+
 class Need:
-    """Keeps count of the most distinct rows that a batch needs, for each group.
+    """Looks at batches, and keeps count of what `Needed` says.
 
     Args:
         layout: Tables and features.
         singles: The names of the columns in the block of single ids, in order.
+        popularity: The order in which rows would be kept.
     """
 
-    def __init__(self, layout: Layout, singles: Sequence[str]) -> None:
-        self.largest = [0] * len(layout.groups)
+    def __init__(self, layout: Layout, singles: Sequence[str], popularity: Popularity) -> None:
+        blocks = len(popularity.blocks.rows)
+        self._block_of = popularity.block_of()
+        self._beyond = [np.zeros(blocks + 1, dtype=np.int64) for _ in layout.groups]
+        self._by_block = np.zeros(blocks, dtype=np.int64)
         self._seen = [np.full(group.rows, -1, dtype=np.int32) for group in layout.groups]
         self._batches = 0
         self._singles: list[list[tuple[int, int, int]]] = []
@@ -59,30 +80,47 @@ class Need:
         """Look at one more batch; ids that are no row of their table are left to training."""
         ids = batch.ids[: batch.n_valid].numpy()
         for number, seen in enumerate(self._seen):
-            found = 0
+            mine = (seen, self._batches, self._block_of[number], self._by_block)
             for place, start, rows in self._singles[number]:
-                found += _new(ids[:, place], start, rows, seen, self._batches)
+                _count_new(ids[:, place], start, rows, *mine)
             for column, start, rows in self._lists[number]:
-                values = batch.lists[column].values.numpy()
-                found += _new(values, start, rows, seen, self._batches)
-            self.largest[number] = max(self.largest[number], found)
+                _count_new(batch.lists[column].values.numpy(), start, rows, *mine)
+            _raise_to(self._by_block, self._beyond[number])
         self._batches += 1
 
+    @property
+    def needed(self) -> Needed:
+        """What the batches so far need."""
+        return Needed([int(one[0]) for one in self._beyond], self._beyond)
 
-def largest_batch(layout: Layout, singles: Sequence[str], batches: Iterable[Batch]) -> list[int]:
-    """For each group the most distinct rows that any of these batches needs."""
-    need = Need(layout, singles)
+
+def needed_by(
+    layout: Layout, singles: Sequence[str], popularity: Popularity, batches: Iterable[Batch]
+) -> Needed:
+    """The most distinct rows that any of these batches needs."""
+    need = Need(layout, singles, popularity)
     for batch in batches:
         need.add(batch)
-    return need.largest
+    return need.needed
 
 
 @compiled
-def _new(ids: Array, start: int, rows: int, seen: Array, batch: int) -> int:
-    """How many rows this batch had not needed before; notes them."""
-    new = 0
+def _count_new(
+    ids: Array, start: int, rows: int, seen: Array, batch: int, block_of: Array, by_block: Array
+) -> None:
+    """Count, by their block, the rows that this batch had not needed before."""
     for k in range(len(ids)):
         if 0 <= ids[k] < rows and seen[start + ids[k]] != batch:
             seen[start + ids[k]] = batch
-            new += 1
-    return new
+            by_block[block_of[start + ids[k]]] += 1
+
+
+@compiled
+def _raise_to(by_block: Array, beyond: Array) -> None:
+    """Raise the most rows beyond each block to those of a batch, and forget the batch."""
+    rows = 0
+    for back in range(len(by_block)):
+        block = len(by_block) - 1 - back
+        rows += by_block[block]
+        by_block[block] = 0
+        beyond[block] = max(beyond[block], rows)

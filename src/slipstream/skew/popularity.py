@@ -132,6 +132,16 @@ class Popularity:
             masks[group[whole]][equal[:some]] = True
         return masks
 
+    def block_of(self) -> list[Array]:
+        """For each group the number of each row's block; of rows that are all counted."""
+        made = []
+        for number, one in enumerate(self.accesses):
+            (mine,) = np.nonzero(self.blocks.group == number)
+            rising = mine[::-1]  # within a group, fewer accesses are a later block
+            places = np.searchsorted(self.blocks.accesses[rising], one)
+            made.append(rising[places].astype(np.int32))
+        return made
+
     def points(self, count: int = 200) -> tuple[Array, Array]:
         """Points of the coverage curve: bytes, evenly spaced on a log axis, and the share."""
         least = max(1, min(self.sizes))

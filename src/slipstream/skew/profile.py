@@ -77,12 +77,12 @@ def profile(
     if not len(dataset.train):
         raise ConfigError("There is nothing to profile: the training part has no inputs.")
     popularity = Popularity.of(layout, dataset.counts)
-    sample = _sample(dataset, layout, order, question)
-    least = least_bytes(popularity.sizes, sample.largest)
+    sample = _sample(dataset, layout, popularity, order, question)
+    least = least_bytes(popularity.sizes, sample.needed.largest)
     budget = budget_bytes(
-        question.fast_memory, layout, lambda: auto_bytes(popularity, sample.largest)
+        question.fast_memory, layout, lambda: auto_bytes(popularity, sample.needed.largest)
     )
-    error = budget_error(popularity.sizes, sample.largest, budget)
+    error = budget_error(popularity.sizes, sample.needed.largest, budget)
     if error is not None:
         raise ConfigError(error)
     coverage = [_covering(popularity, share) for share in COVERED]
@@ -146,10 +146,16 @@ def profile(
     }
 
 
-def _sample(dataset: Dataset, layout: Layout, order: InputOrder, question: Question) -> Sample:
+def _sample(
+    dataset: Dataset,
+    layout: Layout,
+    popularity: Popularity,
+    order: InputOrder,
+    question: Question,
+) -> Sample:
     """The first batches to plan with; every batch is looked at for the rows that it needs."""
     singles = [column.name for column in dataset.schema.singles]
-    need = Need(layout, singles)
+    need = Need(layout, singles, popularity)
     kept: list[Batch] = []
     told = _steps(question.tell, "batches", len(order))
     with Loader(dataset.train, question.batch_size, order=order) as loader:
@@ -158,7 +164,7 @@ def _sample(dataset: Dataset, layout: Layout, order: InputOrder, question: Quest
             told(batch.n_valid)
             if len(kept) < question.sample_batches:
                 kept.append(batch)
-    return Sample(layout, singles, kept, need.largest)
+    return Sample(layout, singles, kept, need.needed)
 
 
 def _covering(popularity: Popularity, share: float) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from slipstream.data.inputs import Array
 from slipstream.embedding.spec import Layout
 from slipstream.errors import ConfigError
 from slipstream.placement.budget import budget_error, share_out
+from slipstream.placement.need import Needed
 from slipstream.placement.resident import Resident
 from slipstream.placement.tiered import Tiered
 from slipstream.skew.caches import best_misses, lru_distances
@@ -103,8 +104,8 @@ class Sample:
         layout: Tables and features.
         singles: The names of the columns in the block of single ids, in order.
         batches: The batches.
-        largest: For each group the most rows that a batch of the whole training needs; None is
-            the most of the sample.
+        needed: The most rows that a batch of the whole training needs; None is the most of the
+            sample.
     """
 
     def __init__(
@@ -112,14 +113,14 @@ class Sample:
         layout: Layout,
         singles: Sequence[str],
         batches: Sequence[Batch],
-        largest: Sequence[int] | None = None,
+        needed: Needed | None = None,
     ) -> None:
         if not batches:
             raise ConfigError("There is nothing to count on: the training part has no inputs.")
         self.layout, self.singles, self.batches = layout, list(singles), list(batches)
         third = len(batches) // 3
         self.counted = range(third, len(batches) - third)
-        self.largest = list(largest or (max(map(len, group)) for group in self.rows))
+        self.needed = needed or Needed([max(map(len, group)) for group in self.rows])
 
     @cached_property
     def rows(self) -> list[list[Array]]:
@@ -180,7 +181,7 @@ def outcome(
             budget,
             keep=way.keep,
             drawn=batch_size * way.window,
-            largest=sample.largest,
+            needed=sample.needed,
         )
     except ConfigError as error:
         return Outcome(way.name, budget, 0, 0, came, left, True, str(error))
@@ -201,11 +202,11 @@ def caches(sample: Sample, popularity: Popularity, budget: int) -> list[Outcome]
 
     With rows of several sizes, each group has the part of the budget that lookahead gives it.
     """
-    error = budget_error(popularity.sizes, sample.largest, budget)
+    error = budget_error(popularity.sizes, sample.needed.largest, budget)
     if error is not None:
         none = [0] * len(popularity.sizes)
         return [Outcome(n, budget, 0, 0, none, none, True, error) for n in (LRU, BEST)]
-    rooms = share_out(popularity, 1, budget, keep=False, drawn=0, largest=sample.largest)
+    rooms = share_out(popularity, 1, budget, keep=False, drawn=0, needed=sample.needed)
     lru_in, lru_out, best = [], [], []
     for number, room in enumerate(rooms):
         start, stop = sample.between(number)

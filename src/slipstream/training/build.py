@@ -26,7 +26,7 @@ from slipstream.placement.budget import (
     least_bytes,
     rooms,
 )
-from slipstream.placement.need import at_most, largest_batch
+from slipstream.placement.need import Needed, at_most, needed_by
 from slipstream.placement.resident import Resident
 from slipstream.placement.tiered import Room, Tiered
 from slipstream.plan import Placement
@@ -55,7 +55,7 @@ def check(config: Config, dataset: Dataset) -> None:
         layout = model_of(config, dataset).layout
         needed = needed_rows(config, layout, dataset)
         budget = fast_bytes(config, layout, dataset, needed)
-        error = budget_error(row_bytes(layout), needed, budget)
+        error = budget_error(row_bytes(layout), needed.largest, budget)
         if error is not None:
             raise ConfigError(error)
 
@@ -121,21 +121,21 @@ def rooms_of(config: Config, layout: Layout, dataset: Dataset) -> list[Room] | N
         keep=tier.keep,
         batch_size=config.batch_size,
         window=config.placement.window or tier.window,
-        largest=needed,
+        needed=needed,
     )
 
 
-def fast_bytes(config: Config, layout: Layout, dataset: Dataset, needed: Sequence[int]) -> int:
-    """The bytes of the fast tier; `needed` rows of each group are in the largest batch."""
+def fast_bytes(config: Config, layout: Layout, dataset: Dataset, needed: Needed) -> int:
+    """The bytes of the fast tier."""
 
     def auto() -> int:
-        return auto_bytes(Popularity.of(layout, dataset.counts), needed)
+        return auto_bytes(Popularity.of(layout, dataset.counts), needed.largest)
 
     return budget_bytes(config.placement.fast_memory, layout, auto)
 
 
-def needed_rows(config: Config, layout: Layout, dataset: Dataset) -> list[int]:
-    """For each group the rows that the largest batch needs, or a bound where that is small.
+def needed_rows(config: Config, layout: Layout, dataset: Dataset) -> Needed:
+    """The most rows that a batch needs, or a bound where that is small.
 
     Every batch is looked at only where the fast tier is so small that it matters.
     """
@@ -144,10 +144,11 @@ def needed_rows(config: Config, layout: Layout, dataset: Dataset) -> list[int]:
     bound = at_most(layout, config.batch_size, longest)
     budget = budget_bytes(config.placement.fast_memory, layout, lambda: all_bytes(layout))
     if _SMALL_BATCH * least_bytes(row_bytes(layout), bound) <= budget:
-        return bound
+        return Needed(bound)
     singles = [column.name for column in dataset.schema.singles]
     with Loader(dataset.train, config.batch_size, order=order_of(config, dataset)) as loader:
-        return largest_batch(layout, singles, loader)
+        popularity = Popularity.of(layout, dataset.counts)
+        return needed_by(layout, singles, popularity, loader)
 
 
 def tiered_of(
