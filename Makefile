@@ -34,7 +34,7 @@ lint: $(READY)
 test: lint
 	@$(BUDGET) "unit tests" 360 $(PYTEST) -n 2 -m "not slow and not process and not docs"
 	@$(BUDGET) "tests with real processes" 180 $(PYTEST) -n 2 -m "process and not slow"
-	@$(BUDGET) "docs" 60 $(PYTEST) -m "docs and not slow"
+	@$(BUDGET) "docs" 60 $(PYTEST) -n 2 -m "docs and not slow"
 
 test-all: test
 	HYPOTHESIS_PROFILE=thorough $(PYTEST) -n 2 -m "not process and not docs"

@@ -151,7 +151,7 @@ def _evaluation(dataset: Dataset, config: Config) -> int:
         parts.append(len(dataset.validation))
     if config.evaluate.auc == "bounded":
         return 12 * MIB
-    return 2 * MIB + 2 * max(parts) * (8 if dataset.schema.weights else 4)
+    return 2 * MIB + max(parts) * (44 if dataset.schema.weights else 8)
 
 
 def _checkpoint(layout: Layout, dataset: Dataset, config: Config, rows: int) -> int:

@@ -54,8 +54,8 @@ class Metrics:
     The result does not depend on where batches were cut, to the last bit. Sums are of float64.
 
     Args:
-        mode: `exact` keeps every score: 4 bytes an input, 8 with weights, and takes up to 16 more
-            (48 with weights) for a moment in `result`. `bounded` keeps 4 MiB whatever comes (two
+        mode: `exact` keeps every score: 4 bytes an input and as many more for a moment in
+            `result`; with weights 8, and up to 36 more. `bounded` keeps 4 MiB whatever comes (two
             histograms of 2^18 bins) and states by how much its AUC can be wrong; all else is exact
             in both.
 
