@@ -87,7 +87,9 @@ def verify(
         each: Told after every step, of `2 * steps`.
 
     Example:
-        >>> made = verify(dataset, Config(strategy="fast", batch_size=64), steps=5)
+        >>> config = Config(strategy="fast", batch_size=64)
+        >>> config = config.with_settings(["placement.fast_memory=50%"])
+        >>> made = verify(dataset, config, steps=5)
         >>> [(one.steps, one.same_bits or one.largest < 1e-9, one.holds) for one in made]
         [(5, True, True), (5, True, True)]
     """
