@@ -189,7 +189,7 @@ def our_step(precision: str, compiled: bool) -> Callable[..., None]:
         count += 1
         ones = torch.ones(len(ids))
         batch = Batch(torch.arange(len(ids)), labels, ones, dense, ids, len(ids), 0)
-        plan = planner.plan(batch, count)
+        (plan,) = planner.plans([batch], count)
         engine.forward(plan)
         engine.move(plan)
 

@@ -92,7 +92,7 @@ def bare(data: str, precision: str) -> None:
     times = []
     for step in range(1, 200):
         begun = time.perf_counter()
-        plan = planner.plan(batches[step % len(batches)], step)
+        (plan,) = planner.plans([batches[step % len(batches)]], step)
         engine.forward(plan)
         engine.move(plan)
         times.append(time.perf_counter() - begun)

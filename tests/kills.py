@@ -187,7 +187,7 @@ def _warm() -> None:
         engine = build.engine_of(config, model, 0)
         planner = Planner(build.placement_of(model.layout, dataset))
         batch = next(slipstream.Loader(dataset.train, 4))
-        plan = planner.plan(batch, 1)
+        (plan,) = planner.plans([batch])
         engine.predict(plan)
         embedded = engine.tables.lookup(plan.groups)
         for vectors in embedded.vectors:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import typer
 
-from slipstream.commands import data, estimate, evaluate, export, predict, prepare, synth, train
+from slipstream.commands import (
+    data,
+    estimate,
+    evaluate,
+    export,
+    predict,
+    prepare,
+    profile,
+    synth,
+    train,
+    verify,
+)
 from slipstream.version import __version__
 
 app = typer.Typer(
@@ -16,11 +27,13 @@ app = typer.Typer(
 )
 app.command("synth")(synth.synth)
 app.command("prepare")(prepare.prepare)
+app.command("profile")(profile.profile)
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(predict.predict)
 app.command("export")(export.export)
 app.command("estimate")(estimate.estimate)
+app.command("verify")(verify.verify)
 app.add_typer(data.app, name="data")
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
-from slipstream.data.batch import Batch, ListBatch
+from slipstream.data.batch import Batch
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,14 @@ class Touched:
 
 
 @dataclass(frozen=True)
+class Moves:
+    """Rows that change their tier, each with its slot in the fast one."""
+
+    rows: Tensor
+    slots: Tensor
+
+
+@dataclass(frozen=True)
 class GroupPlan:
     """Where the rows of one group are that a batch needs.
 
@@ -42,11 +50,16 @@ class GroupPlan:
         slots: int64 `[single features, capacity]`; -1 in padding.
         lists: The list features of the group by their number in the layout.
         touched: What the update moves; None for a batch that is only looked up.
+        fill: Rows of the slow tier to bring into slots before the step; None where there is one
+            tier only, and slots are row numbers.
+        evict: Rows to write back from their slots after the step.
     """
 
     slots: Tensor
     lists: dict[int, ListSlots] = field(default_factory=dict)
     touched: Touched | None = None
+    fill: Moves | None = None
+    evict: Moves | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +76,7 @@ class Plan:
         weight: How much each input counts in the loss; 0 in padding.
         logit_offset: Added to each logit in the loss, or None.
         groups: Where the rows are, for each group of the layout.
+        after: The step whose write-backs must have landed before rows are brought in.
     """
 
     step: int
@@ -74,6 +88,7 @@ class Plan:
     weight: Tensor
     logit_offset: Tensor | None
     groups: tuple[GroupPlan, ...]
+    after: int = 0
 
     @property
     def capacity(self) -> int:
@@ -81,20 +96,29 @@ class Plan:
         return len(self.labels)
 
 
+class Placed(NamedTuple):
+    """A batch and where its rows are."""
+
+    batch: Batch
+    groups: tuple[GroupPlan, ...]
+    after: int = 0
+
+
 class Placement(Protocol):
     """Where the rows live when their batch comes."""
 
-    def plan(
-        self, ids: Tensor, lists: Mapping[str, ListBatch], n_valid: int, *, update: bool
-    ) -> tuple[GroupPlan, ...]:
-        """Where the rows of a batch are, group by group."""
+    def kept(self) -> Sequence[Moves]:
+        """For each group the rows that stay in the fast tier; empty without such a tier."""
+
+    def place(self, batches: Iterable[Batch], step: int, *, update: bool) -> Iterator[Placed]:
+        """Where the rows of each batch are; the first batch is step number `step`."""
 
 
 class Planner:
-    """Makes the plan of each batch: which rows it needs, and where they are.
+    """Makes the plans of batches: which rows each needs, and where they are.
 
     Args:
-        placement: Finds the rows of a batch.
+        placement: Finds the rows of batches.
         update: Whether the plans are for training, or only for looking up.
     """
 
@@ -102,17 +126,19 @@ class Planner:
         self._placement = placement
         self._update = update
 
-    def plan(self, batch: Batch, step: int) -> Plan:
-        """The plan of one batch, which is step number `step`."""
-        groups = self._placement.plan(batch.ids, batch.lists, batch.n_valid, update=self._update)
-        return Plan(
-            step=step,
-            numbers=batch.numbers,
-            n_valid=batch.n_valid,
-            next_position=batch.next_position,
-            labels=batch.labels,
-            dense=batch.dense,
-            weight=batch.weights,
-            logit_offset=None,
-            groups=groups,
-        )
+    def plans(self, batches: Iterable[Batch], step: int = 1) -> Iterator[Plan]:
+        """The plan of each batch; the first is step number `step`."""
+        placed = self._placement.place(batches, step, update=self._update)
+        for number, (batch, groups, after) in enumerate(placed, start=step):
+            yield Plan(
+                step=number,
+                numbers=batch.numbers,
+                n_valid=batch.n_valid,
+                next_position=batch.next_position,
+                labels=batch.labels,
+                dense=batch.dense,
+                weight=batch.weights,
+                logit_offset=None,
+                groups=groups,
+                after=after,
+            )

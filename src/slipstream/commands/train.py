@@ -101,11 +101,11 @@ def _resumed(run: Path, file: Path | None, flags: dict[str, Any], settings: list
     from slipstream.training.run import Run
 
     begun = Run.open(run).config
-    wanted = begun
+    chosen = begun
     if file is not None:
-        wanted = Config.read(file)
-        wanted = replace(wanted, data=wanted.data or begun.data)
-    return _with_flags(wanted, flags).with_settings(settings)
+        chosen = Config.read(file)
+        chosen = replace(chosen, data=chosen.data or begun.data)
+    return _with_flags(chosen, flags).with_settings(settings)
 
 
 def _with_flags(config: Config, flags: dict[str, Any]) -> Config:
@@ -168,6 +168,14 @@ def _tell(summary: dict[str, Any], run: Path) -> None:
         out.print(
             f"The oracle's AUC is {summary['oracle_auc']:.4f}: "
             f"{summary['oracle_auc'] - summary['auc']:.4f} are left to learn.",
+            soft_wrap=True,
+        )
+    if "carried" in summary:
+        each = summary["carried"]["per_input"]
+        out.print(
+            f"Fast tier: {summary['hot_access_share']:.1%} of the rows that batches needed were in "
+            f"it; for each input {each['rows_in']:.3g} rows ({human(each['bytes_in'])} bytes) came "
+            f"and {each['rows_out']:.3g} ({human(each['bytes_out'])} bytes) went.",
             soft_wrap=True,
         )
     curve = [f"{one['share']:.0%} {one['auc']:.4f}" for one in summary["curve"] if one["auc"]]

@@ -12,6 +12,7 @@ from slipstream.config.sections import (
     Init,
     Log,
     Model,
+    Placement,
     Schedule,
     Table,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "Init",
     "Log",
     "Model",
+    "Placement",
     "Schedule",
     "Table",
 ]

@@ -176,6 +176,23 @@ class Schedule(Section):
 
 
 @dataclass(frozen=True)
+class Placement(Section):
+    """Where rows live, for strategies with a fast tier."""
+
+    WHERE: ClassVar[str] = "placement"
+
+    fast_memory: str = key(
+        "5%",
+        "Size of the fast tier, optimizer state counted: bytes, a share of all rows, or auto",
+        pattern=r"auto|[0-9]+(\.[0-9]+)?\s*(%|[kKmMgGtT]?(i?[bB])?)",
+        allowed="a size such as 256MiB, a share such as 5%, or auto",
+    )
+    window: int | None = key(
+        None, "Most batches to look ahead; null is 200 for bagpipe, 8 for fast", least=1
+    )
+
+
+@dataclass(frozen=True)
 class Evaluate(Section):
     """When and how predictions are scored; at the end they always are."""
 

@@ -76,12 +76,14 @@ class RowStore:
     Args:
         group: The tables that stand in it.
         path: A file to make, sparse, and to map instead of using memory.
+        slots: How many records there are, for a fast tier that holds some of the rows; None is
+            one for every row of the group.
     """
 
-    def __init__(self, group: Group, path: Path | None = None) -> None:
+    def __init__(self, group: Group, path: Path | None = None, slots: int | None = None) -> None:
         self.group = group
         self.record = Record.of(group)
-        shape = (group.rows, self.record.words)
+        shape = (group.rows if slots is None else slots, self.record.words)
         self.records: Array = in_memory(shape) if path is None else _mapped(path, shape)
 
     @property

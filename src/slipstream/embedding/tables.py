@@ -9,11 +9,13 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
+from slipstream.data.inputs import Array
 from slipstream.embedding.init import fill
 from slipstream.embedding.kernels import cpu, reference
+from slipstream.embedding.mover import BeforeWrite, Mover
 from slipstream.embedding.spec import Embedded, Layout
 from slipstream.embedding.store import RowStore
-from slipstream.plan import GroupPlan
+from slipstream.plan import GroupPlan, Moves, Plan
 
 ENGINES: dict[str, ModuleType] = {"cpu": cpu, "reference": reference}
 
@@ -26,6 +28,7 @@ class Embeddings:
         seed: Of the first values; None leaves zeros, to be filled otherwise.
         engine: cpu, or reference: plain PyTorch, for checks.
         folder: Keep the rows in new mapped files there instead of in memory.
+        slots: The size of a fast tier for each group; None trains in the slow store itself.
     """
 
     def __init__(
@@ -35,6 +38,7 @@ class Embeddings:
         seed: int | None = 0,
         engine: str = "cpu",
         folder: Path | None = None,
+        slots: Sequence[int] | None = None,
     ) -> None:
         self.layout = layout
         self._kernels = ENGINES[engine]
@@ -45,16 +49,56 @@ class Embeddings:
         if seed is not None:
             for store in self.stores:
                 fill(store, seed)
+        self.before_write: BeforeWrite = _nothing
+        self.fast: list[RowStore] = []
+        self.mover: Mover | None = None
+        if slots is not None:
+            pairs = zip(layout.groups, slots, strict=True)
+            self.fast = [RowStore(group, slots=size) for group, size in pairs]
+            self.mover = Mover(
+                self.stores, self.fast, lambda group, rows: self.before_write(group, rows)
+            )
+
+    def keep(self, kept: Sequence[Moves]) -> None:
+        """Bring in the rows that stay in the fast tier, before the first step."""
+        if self.mover is not None:
+            self.mover.keep(kept)
+
+    def prepare(self, plan: Plan) -> None:
+        """Begin to fetch what a coming step needs; plans come in the order of their steps."""
+        if self.mover is not None:
+            self.mover.prepare(plan)
+
+    def arrive(self, plan: Plan) -> None:
+        """Have everything that a step needs where its plan says."""
+        if self.mover is not None:
+            self.mover.arrive(plan)
+
+    def leave(self, plan: Plan) -> None:
+        """Send away what is not needed after a step."""
+        if self.mover is not None:
+            self.mover.leave(plan)
+
+    def settle(self) -> None:
+        """Have every row in the slow store as it is now, wherever it is in use."""
+        if self.mover is not None:
+            self.mover.settle()
+
+    def close(self) -> None:
+        """End what runs in the background."""
+        if self.mover is not None:
+            self.mover.close()
 
     def lookup(self, groups: Sequence[GroupPlan], *, gradients: bool = True) -> Embedded:
         """The vectors of a batch; with `gradients` they are leaves that collect their gradient."""
         vectors, sequences, lengths = [], {}, {}
-        for group, store, plan in zip(self.layout.groups, self.stores, groups, strict=True):
+        for number, (group, plan) in enumerate(zip(self.layout.groups, groups, strict=True)):
+            store = self._tier(plan)[number]
             first, *others = self._kernels.lookup(self.layout, group, store, plan)
             vectors.append(first)
-            for number, steps in zip(group.sequences, others, strict=True):
-                sequences[number] = steps
-                lengths[number] = plan.lists[number].offsets.diff()
+            for feature, steps in zip(group.sequences, others, strict=True):
+                sequences[feature] = steps
+                lengths[feature] = plan.lists[feature].offsets.diff()
         if gradients:
             for tensor in (*vectors, *sequences.values()):
                 tensor.requires_grad_()
@@ -86,10 +130,17 @@ class Embeddings:
         factor: float = 1.0,
     ) -> None:
         """Move the rows by gradient vectors, those of each group as `Touched` numbers them."""
-        for store, plan, gradient in zip(self.stores, groups, gradients, strict=True):
+        for number, (plan, gradient) in enumerate(zip(groups, gradients, strict=True)):
+            store = self._tier(plan)[number]
             if gradient is not None:
+                if plan.fill is None and plan.touched is not None:
+                    self.before_write(number, plan.touched.rows.numpy())
                 lr = store.group.optimizer.lr * factor
                 self._kernels.update(store, plan, gradient, lr, step)
+
+    def _tier(self, plan: GroupPlan) -> list[RowStore]:
+        """Where the slots of a plan are: the slow store, unless it brings rows into the fast."""
+        return self.stores if plan.fill is None else self.fast
 
     def _gradient(self, number: int, plan: GroupPlan, embedded: Embedded) -> Tensor | None:
         """The gradient vectors of a group as `Touched` numbers them."""
@@ -106,3 +157,7 @@ class Embeddings:
                 pieces[0][:, place] /= size.to(pieces[0].dtype)[:, None]
         flat = [piece.reshape(-1, group.dim) for piece in pieces]
         return flat[0] if len(flat) == 1 else torch.cat(flat)
+
+
+def _nothing(group: int, rows: Array) -> None:
+    """Rows may change freely."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.data.batch import ListBatch
+from slipstream.data.batch import Batch, ListBatch
 from slipstream.data.inputs import Array
 from slipstream.embedding.kernels import planning
 from slipstream.embedding.kernels.threads import shared, shares_for
 from slipstream.embedding.spec import Group, Layout
 from slipstream.errors import DataError
-from slipstream.plan import GroupPlan, ListSlots, Touched
+from slipstream.plan import GroupPlan, ListSlots, Moves, Placed, Touched
 
 _WORK = 4  # a lookup is about as much work as so many elements are to copy
 _NONE = (np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64))
@@ -30,6 +30,17 @@ class Resident:
 
     def __init__(self, layout: Layout, singles: Sequence[str]) -> None:
         self._groups = [_GroupPlanner(layout, group, singles) for group in layout.groups]
+
+    def kept(self) -> Sequence[Moves]:
+        """Nothing: there is no fast tier."""
+        return ()
+
+    def place(self, batches: Iterable[Batch], step: int, *, update: bool) -> Iterator[Placed]:
+        """Where the rows of each batch are, in the slow store."""
+        del step  # where a row is does not change
+        for batch in batches:
+            groups = self.plan(batch.ids, batch.lists, batch.n_valid, update=update)
+            yield Placed(batch, groups)
 
     def plan(
         self,

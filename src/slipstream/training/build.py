@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,18 +12,31 @@ import numpy as np
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.inputs import Array
+from slipstream.data.loader import Loader
 from slipstream.embedding.spec import Layout
 from slipstream.embedding.tables import Embeddings
 from slipstream.errors import ConfigError
 from slipstream.models import Model, build_model
 from slipstream.ordering import InputOrder
+from slipstream.placement.budget import (
+    all_bytes,
+    auto_bytes,
+    budget_bytes,
+    budget_error,
+    least_bytes,
+    rooms,
+)
+from slipstream.placement.need import Needed, at_most, needed_by
 from slipstream.placement.resident import Resident
+from slipstream.placement.tiered import Room, Tiered
 from slipstream.plan import Placement
+from slipstream.skew.popularity import Popularity, row_bytes
 from slipstream.training.dense import DensePart, worth_compiling
 from slipstream.training.engine import Engine
 from slipstream.training.strategies import strategy
 
 COUNTED = 1 << 20
+_SMALL_BATCH = 16  # so often a batch fits a fast tier for which its exact rows do not matter
 
 
 def check(config: Config, dataset: Dataset) -> None:
@@ -37,6 +51,13 @@ def check(config: Config, dataset: Dataset) -> None:
             "early_stopping.every_inputs needs a validation part, and this data set has none. "
             "Leave it out, or prepare the data set with a validation part."
         )
+    if strategy(config.strategy).placement is not None:
+        layout = model_of(config, dataset).layout
+        needed = needed_rows(config, layout, dataset)
+        budget = fast_bytes(config, layout, dataset, needed)
+        error = budget_error(row_bytes(layout), needed.largest, budget)
+        if error is not None:
+            raise ConfigError(error)
 
 
 def order_of(config: Config, dataset: Dataset) -> InputOrder:
@@ -67,17 +88,82 @@ def model_of(config: Config, dataset: Dataset) -> Model:
     )
 
 
-def engine_of(config: Config, model: Model, steps: int, *, fresh: bool = True) -> Engine:
+def engine_of(
+    config: Config,
+    model: Model,
+    steps: int,
+    *,
+    fresh: bool = True,
+    rooms: Sequence[Room] | None = None,
+    kernels: str = "cpu",
+) -> Engine:
     """The tables and the dense part of a model, ready to be stepped; `fresh` fills the tables."""
-    tables = Embeddings(model.layout, seed=config.seed if fresh else None)
+    slots = None if rooms is None else [room.slots for room in rooms]
+    seed = config.seed if fresh else None
+    tables = Embeddings(model.layout, seed=seed, slots=slots, engine=kernels)
     compiled = worth_compiling(config, steps)
     if any(table.storage == "fp64" for table in model.layout.tables):
         model = model.double()  # rows for checks, and a dense part that is as exact
     return Engine(tables, DensePart(model, config.dense, config.precision, compiled))
 
 
-def placement_of(layout: Layout, dataset: Dataset) -> Placement:
-    """Where the rows of the tables live."""
+def rooms_of(config: Config, layout: Layout, dataset: Dataset) -> list[Room] | None:
+    """The fast tier of each group; None for a strategy without one."""
+    tier = strategy(config.strategy).placement
+    if tier is None:
+        return None
+    needed = needed_rows(config, layout, dataset)
+    return rooms(
+        layout,
+        dataset.counts,
+        len(dataset.train),
+        fast_bytes(config, layout, dataset, needed),
+        keep=tier.keep,
+        batch_size=config.batch_size,
+        window=config.placement.window or tier.window,
+        needed=needed,
+    )
+
+
+def fast_bytes(config: Config, layout: Layout, dataset: Dataset, needed: Needed) -> int:
+    """The bytes of the fast tier."""
+
+    def auto() -> int:
+        return auto_bytes(Popularity.of(layout, dataset.counts), needed.largest)
+
+    return budget_bytes(config.placement.fast_memory, layout, auto)
+
+
+def needed_rows(config: Config, layout: Layout, dataset: Dataset) -> Needed:
+    """The most rows that a batch needs, or a bound where that is small.
+
+    Every batch is looked at only where the fast tier is so small that it matters.
+    """
+    lists = dataset.manifest.parts["train"].lists
+    longest = {name: stats.longest for name, stats in lists.items()}
+    bound = at_most(layout, config.batch_size, longest)
+    budget = budget_bytes(config.placement.fast_memory, layout, lambda: all_bytes(layout))
+    if _SMALL_BATCH * least_bytes(row_bytes(layout), bound) <= budget:
+        return Needed(bound)
+    singles = [column.name for column in dataset.schema.singles]
+    with Loader(dataset.train, config.batch_size, order=order_of(config, dataset)) as loader:
+        popularity = Popularity.of(layout, dataset.counts)
+        return needed_by(layout, singles, popularity, loader)
+
+
+def tiered_of(
+    config: Config, layout: Layout, dataset: Dataset, rooms: Sequence[Room] | None
+) -> Placement:
+    """Where the rows of the tables live when a batch is trained."""
+    tier = strategy(config.strategy).placement
+    if tier is None or rooms is None:
+        return placement_of(layout, dataset)
+    singles = [column.name for column in dataset.schema.singles]
+    return Tiered(layout, singles, rooms, config.placement.window or tier.window)
+
+
+def placement_of(layout: Layout, dataset: Dataset) -> Resident:
+    """Where the rows of the tables are when nothing moves: all in the slow store."""
     return Resident(layout, [column.name for column in dataset.schema.singles])
 
 

@@ -34,6 +34,7 @@ class Engine:
 
     def forward(self, plan: Plan) -> Stepped:
         """Look up, predict, and collect the gradients of a batch; nothing moves yet."""
+        self.tables.arrive(plan)
         self._embedded = self.tables.lookup(plan.groups)
         logits = self.dense.logits(plan.dense, self._embedded)
         loss = loss_of(logits, plan)
@@ -48,6 +49,7 @@ class Engine:
             factor: Of all learning rates.
         """
         self.tables.update(plan.groups, self._embedded, step=plan.step, factor=factor)
+        self.tables.leave(plan)
         self.dense.step(factor)
         del self._embedded
 

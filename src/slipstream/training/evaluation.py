@@ -52,7 +52,8 @@ def predictions(
     engine.dense.model.eval()
     try:
         with Loader(part, batch_size) as loader:
-            for step, batch in enumerate(loader, start=1):
-                yield batch, engine.predict(planner.plan(batch, step))
+            for batch in loader:
+                (plan,) = planner.plans([batch])
+                yield batch, engine.predict(plan)
     finally:
         engine.dense.model.train()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
@@ -13,11 +14,14 @@ from typing import Any
 import torch
 
 from slipstream.config import Config
+from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
 from slipstream.errors import ConfigError
 from slipstream.models import Model
+from slipstream.placement.counting import count
 from slipstream.plan import Plan, Planner
+from slipstream.skew.popularity import row_bytes
 from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints, Found, load
 from slipstream.training.diverged import DivergedError, diverged_after, diverged_in
@@ -37,6 +41,7 @@ from slipstream.training.summary import summary_of
 __all__ = ["DivergedError", "Hooks", "State", "StoppedError", "Trainer", "train"]
 
 _RECENT = 1 << 16
+_PREPARED = 3  # plans whose rows are on their way while a step is at work
 
 
 def train(
@@ -135,6 +140,7 @@ class Trainer:
         self.model = model
         self.placement = build.placement_of(model.layout, dataset)
         self.described = described(dataset)
+        self.row_bytes = row_bytes(model.layout)
         self.state = State(self.total)
         self.recent = Recent(_RECENT)
         self.peak = Peak()
@@ -150,7 +156,12 @@ class Trainer:
     def start(self, found: Found | None, warm: WarmStart | None) -> None:
         """Begin at the beginning, with another run's weights, or where a checkpoint stands."""
         # Rows that a checkpoint brings need no first values.
-        self.engine = build.engine_of(self.config, self.model, steps=0, fresh=found is None)
+        self.rooms = build.rooms_of(self.config, self.model.layout, self.dataset)
+        self.engine = build.engine_of(
+            self.config, self.model, steps=0, fresh=found is None, rooms=self.rooms
+        )
+        self._stack.callback(self.engine.tables.close)
+        self.engine.tables.before_write = self.saver.before_update
         length = 0
         if found is not None:
             tensors, saved = load(found, self.engine.tables.stores)
@@ -192,25 +203,49 @@ class Trainer:
             Loader(self.dataset.train, self.config.batch_size, order=self.order)
         )
         loader.load_state_dict({"position": self.state.position})
-        planner = Planner(self.placement)
+        tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
+        self.engine.tables.keep(tiered.kept())
+        plans = Planner(tiered).plans(self._batches(loader), self.state.step + 1)
+        coming: deque[Plan] = deque()
         self._what_is_due()
         while not self.state.ended:
             if self.hooks.stop():
                 self._stop()
-            with self._timed("data"):
-                batch = next(loader, None)
-            if batch is None:
-                break
             with self._timed("plan"):
-                plan = planner.plan(batch, self.state.step + 1)
+                self._prepare(plans, coming)
+            if not coming:
+                break
+            plan = coming.popleft()
             with self._timed("step"):
                 self._step(plan)
             self.state.before, self.state.position = self.state.position, plan.next_position
             self.state.step += 1
+            count(self.state.carried, plan, self.row_bytes)
             self.state.inputs_trained += plan.n_valid
             self._what_is_due()
             self._save_if_due()
         self.state.ended = True
+
+    def _batches(self, loader: Loader) -> Iterator[Batch]:
+        """The batches, with the time that each takes counted as data and not as planning."""
+        while True:
+            begun = time.perf_counter()
+            batch = next(loader, None)
+            waited = time.perf_counter() - begun
+            self.state.seconds["data"] += waited
+            self.state.seconds["plan"] -= waited
+            if batch is None:
+                return
+            yield batch
+
+    def _prepare(self, plans: Iterator[Plan], coming: deque[Plan]) -> None:
+        """Have the plans of the next steps, and what they need on its way."""
+        while len(coming) < _PREPARED:
+            plan = next(plans, None)
+            if plan is None:
+                return
+            self.engine.tables.prepare(plan)
+            coming.append(plan)
 
     def _step(self, plan: Plan) -> None:
         try:
@@ -224,9 +259,6 @@ class Trainer:
             raise diverged_in(plan, stepped.loss, stepped.logits, self.state.position)
         n = plan.n_valid
         self.recent.add(stepped.logits[:n], plan.labels[:n], plan.weight[:n])
-        for number, group in enumerate(plan.groups):
-            assert group.touched is not None, "training plans move rows"
-            self.saver.before_update(number, group.touched.rows.numpy())
         self.engine.move(plan, rate(self.config.schedule, plan.next_position, self.total))
 
     def _what_is_due(self) -> None:
@@ -316,6 +348,7 @@ class Trainer:
                 self._stop()
 
         with self._timed("evaluate"):
+            self.engine.tables.settle()
             scores = evaluate(
                 self.engine, self.placement, inputs, size, self.config.evaluate.auc, each
             )
@@ -330,6 +363,7 @@ class Trainer:
         if not self.engine.dense.finite:
             raise diverged_after(self.state.step)
         recent = {f"recent.{name}": value for name, value in self.recent.state_dict().items()}
+        self.engine.tables.settle()
         self.saver.begin(
             self.state.step,
             self.engine.tables.stores,

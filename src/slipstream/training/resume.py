@@ -10,9 +10,11 @@ from slipstream.data.dataset import Dataset
 from slipstream.errors import ConfigError
 from slipstream.training.checkpoint import Found, newest
 from slipstream.training.run import Run
+from slipstream.training.strategies import strategy
 
 # What may change when a run is resumed; `data` is the place of the data set, which is recognized.
-_FREE = ("data", "threads", "checkpoint", "log", "epochs")
+# Where rows live does not change what is trained, so the placement may change too.
+_FREE = ("data", "threads", "checkpoint", "log", "epochs", "placement")
 
 
 def to_go_on_with(run: Run, wanted: Config) -> Config:
@@ -25,7 +27,12 @@ def to_go_on_with(run: Run, wanted: Config) -> Config:
     begun = run.config
     if wanted.compile == "auto":
         wanted = replace(wanted, compile=begun.compile)
-    fixed = [key for key in begun.differences(wanted) if key.partition(".")[0] not in _FREE]
+    free = (
+        (*_FREE, "strategy")
+        if strategy(begun.strategy).same_but_for_placement(strategy(wanted.strategy))
+        else _FREE
+    )
+    fixed = [key for key in begun.differences(wanted) if key.partition(".")[0] not in free]
     if fixed:
         raise ConfigError(
             f"The run in {run.folder} was begun with another {', '.join(fixed)}, which cannot "

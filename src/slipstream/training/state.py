@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from slipstream.errors import SlipstreamError
+from slipstream.placement.counting import nothing_carried
 from slipstream.training.progress import Report
 
 _PHASES = ("data", "plan", "transfer", "step", "evaluate")
@@ -37,6 +38,7 @@ class State:
         best_validation: The lowest logloss of the validation part.
         no_better: How many scores in a row were no better than that.
         init_from: What a warm start took over from another run, if there was one.
+        carried: What was carried between the tiers, by name.
         seconds: Time spent, by phase.
     """
 
@@ -53,6 +55,7 @@ class State:
     best_validation: float | None = None
     no_better: int = 0
     init_from: dict[str, Any] | None = None
+    carried: dict[str, int] = field(default_factory=nothing_carried)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_PHASES, 0.0))
 
     @property

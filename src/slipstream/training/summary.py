@@ -7,6 +7,7 @@ from typing import Any
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.manifest import versions
+from slipstream.placement.counting import per_input
 from slipstream.training import build
 from slipstream.training.checkpoint import weights_digest
 from slipstream.training.engine import Engine
@@ -43,8 +44,7 @@ def summary_of(
         "inputs_trained": state.inputs_trained,
         "inputs_skipped": skipped,
         "skip_share": skipped / state.position,
-        "hot_rows": 0,
-        "hot_access_share": 0.0,
+        **_tiers(engine, state),
         "curve": [{"share": _share(one, state), "auc": one["auc"]} for one in state.curve],
         "train_seconds": state.train_seconds,
         "samples_per_second": state.inputs_trained / state.train_seconds,
@@ -58,3 +58,16 @@ def summary_of(
 def _share(point: dict[str, Any], state: State) -> float:
     """The share of the run at a point of its curve; more epochs make an earlier share smaller."""
     return point["share"] if point["total"] == state.total else point["position"] / state.total
+
+
+def _tiers(engine: Engine, state: State) -> dict[str, Any]:
+    """What the fast tier held and what was carried, counted from plans alone."""
+    mover = engine.tables.mover
+    if mover is None:
+        return {"hot_rows": 0, "hot_access_share": 0.0}
+    carried = state.carried
+    return {
+        "hot_rows": mover.kept_rows,
+        "hot_access_share": carried["hits"] / max(1, carried["lookups"]),
+        "carried": {**carried, "per_input": per_input(carried, state.inputs_trained)},
+    }

@@ -1,0 +1,246 @@
+"""What each strategy's fast tier holds and carries, beside the best possible: from plans alone.
+
+python benchmarks/placement.py [--batches N] [--fast-memory 5%] [--batch-size B]
+
+Criteo-Kaggle shape with all of its rows; ids drawn by its power laws, which also say how often each
+row is accessed in a whole epoch. A batch needs each of its rows once; a miss is a row that has to
+be brought in. Counted over the second half of the batches, when the tier has filled. The best
+possible is Belady's, with the most accessed rows there at the start: what is needed latest leaves
+first. BagPipe's own bound for a window of L batches: rows whose previous use is more than L batches
+back. Planning is timed on one core, and beside a whole training step of the same batch size. Needs
+6 GB of memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cpu_step
+import numpy as np
+import torch
+
+from slipstream.data.batch import Batch
+from slipstream.data.synthetic.powerlaw import PowerLaw
+from slipstream.data.synthetic.shapes import SHAPES
+from slipstream.embedding.spec import Layout
+from slipstream.placement.budget import budget_bytes, rooms, row_bytes
+from slipstream.placement.counting import count, nothing_carried, per_input
+from slipstream.placement.resident import Resident
+from slipstream.placement.tiered import Tiered
+from slipstream.plan import Planner
+from slipstream.training.memory import keep_memory
+from slipstream.training.strategies import STRATEGIES, Tier
+
+EPOCH = 39_291_958  # inputs of Criteo Kaggle's six days of training
+LARGE = 16384
+NEVER = np.iinfo(np.int32).max
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What was found of one strategy.
+
+    Args:
+        hit_rate: Share of the rows that batches needed which were in the fast tier.
+        misses: Rows that had to come, an input.
+        bytes_moved: Bytes that came and went, an input.
+        best: Misses of the best possible with as many slots, an input.
+        bound: Misses of BagPipe's bound for the strategy's window, an input.
+        window: That window.
+        seconds: To plan a batch, on one core.
+    """
+
+    hit_rate: float
+    misses: float
+    bytes_moved: float
+    best: float
+    bound: float
+    window: int
+    seconds: float
+
+
+def drawn(batch_size: int, count: int) -> list[Batch]:
+    """Batches of ids by the power laws of the shape."""
+    shape = SHAPES["criteo-kaggle"]
+    device = torch.device("cpu")
+    laws = [PowerLaw.over(one.rows, one.exponent, device) for one in shape.tables]
+    generator = torch.Generator().manual_seed(1)
+    numbers, ones = torch.arange(batch_size), torch.ones(batch_size)
+    made = []
+    for _ in range(count):
+        high, low = torch.randint(0, 1 << 32, (2, len(laws), batch_size), generator=generator)
+        words = (high << 32) | low
+        ids = torch.stack([law.draw(one) for law, one in zip(laws, words, strict=True)], 1)
+        dense = torch.zeros(batch_size, 0)
+        made.append(Batch(numbers, ones, ones, dense, ids.to(torch.int32), batch_size, 0))
+    return made
+
+
+def accesses(layout: Layout, name: str) -> np.ndarray:
+    """How often each row of a table is accessed in an epoch, by its power law."""
+    number = [table.name for table in layout.tables].index(name)
+    table = SHAPES["criteo-kaggle"].tables[number]
+    law = np.arange(1, table.rows + 1, dtype=np.float64) ** -table.exponent
+    return np.rint(EPOCH * law / law.sum())
+
+
+class Planning:
+    """The plans of a strategy for some batches: what the later ones carry, and their time."""
+
+    def __init__(
+        self, layout: Layout, tier: Tier, fast_memory: str, batches: Sequence[Batch], first: int
+    ) -> None:
+        made = rooms(
+            layout,
+            lambda name: accesses(layout, name),
+            EPOCH,
+            budget_bytes(fast_memory, layout),
+            keep=tier.keep,
+            batch_size=batches[0].capacity,
+            window=tier.window,
+        )
+        self.slots = sum(room.slots for room in made)
+        names = [feature.column for feature in layout.features]
+        plans = Planner(Tiered(layout, names, made, tier.window)).plans(batches)
+        self.carried, self.seconds = nothing_carried(), []
+        sizes = row_bytes(layout)
+        while True:
+            begun = time.thread_time()
+            plan = next(plans, None)
+            if plan is None:
+                return
+            self.seconds.append(time.thread_time() - begun)
+            if plan.step > first:
+                count(self.carried, plan, sizes)
+
+    def a_batch(self, window: int) -> float:
+        """Seconds to plan a batch, while one enters the window for each that leaves."""
+        return float(np.median(self.seconds[1 : max(2, len(self.seconds) - window)]))
+
+
+class Uses:
+    """For each batch the rows that it needs, and when each is used next and was used last."""
+
+    def __init__(self, layout: Layout, batches: Sequence[Batch], first: int) -> None:
+        self.first = first
+        (group,) = layout.groups
+        resident = Resident(layout, [feature.column for feature in layout.features])
+        last = np.full(group.rows, -1, dtype=np.int32)
+        self.back, rows = [], []
+        for step, batch in enumerate(batches):
+            (plan,) = resident.plan(batch.ids, batch.lists, batch.n_valid)
+            rows.append(plan.touched.rows.numpy().astype(np.int32))
+            before = last[rows[-1]]
+            self.back.append(np.where(before < 0, NEVER, step - before))
+            last[rows[-1]] = step
+        last[:] = len(batches)
+        self.ahead = []
+        for step in range(len(batches) - 1, -1, -1):
+            self.ahead.append(np.bincount(last[rows[step]], minlength=len(batches) + 1))
+            last[rows[step]] = step
+        self.ahead.reverse()
+        self.first_use = last
+
+    def bound(self, window: int) -> int:
+        """Rows whose previous use is more than so many batches back, or that had none."""
+        return sum(int((back > window).sum()) for back in self.back[self.first :])
+
+    def best(self, slots: int, loaded: np.ndarray) -> int:
+        """Misses where what is needed latest leaves first, with some rows there at the start."""
+        steps = len(self.back)
+        held = np.zeros(steps + 1, dtype=np.int64)  # rows in the tier, by their next use
+        held += np.bincount(self.first_use[loaded], minlength=steps + 1)
+        held[steps] = misses = 0
+        size = int(held.sum())
+        for step in range(steps):
+            misses += (len(self.back[step]) - held[step]) * (step >= self.first)
+            size -= held[step]
+            held[step] = 0
+            held[:steps] += self.ahead[step][:steps]
+            size += int(self.ahead[step][:steps].sum())
+            latest = steps - 1
+            while size > slots:
+                gone = min(held[latest], size - slots)
+                held[latest] -= gone
+                size -= gone
+                latest -= 1
+        return int(misses)
+
+
+def measure(options: Namespace) -> tuple[dict[str, Figures], float, float]:
+    """The figures of each strategy, a training step's seconds, and inputs planned a second."""
+    layout = cpu_step.our_layout("rowwise_adagrad")
+    batches = drawn(options.batch_size, options.batches)
+    first = options.batches // 2
+    inputs = (options.batches - first) * options.batch_size
+    uses = Uses(layout, batches, first)
+    popular = np.argsort(np.concatenate([accesses(layout, one.name) for one in layout.tables]))
+    made = {}
+    for name, one in STRATEGIES.items():
+        tier = one.placement
+        if tier is None:
+            continue
+        planning = Planning(layout, tier, options.fast_memory, batches, first)
+        each = per_input(planning.carried, inputs)
+        made[name] = Figures(
+            hit_rate=each["hits"] / each["lookups"],
+            misses=each["misses"],
+            bytes_moved=each["bytes_in"] + each["bytes_out"],
+            best=uses.best(planning.slots, popular[-planning.slots :]) / inputs,
+            bound=uses.bound(tier.window) / inputs,
+            window=tier.window,
+            seconds=planning.a_batch(tier.window),
+        )
+    del batches, uses
+    tier = STRATEGIES["fast"].placement
+    assert tier is not None
+    large = Planning(layout, tier, options.fast_memory, drawn(LARGE, 64), 0)
+    step = Namespace(batch_size=options.batch_size, threads=options.threads, rounds=3, steps=8)
+    (median,) = cpu_step.measure(["step: ours fp32 eager"], step).values()
+    return made, median, LARGE / large.a_batch(tier.window)
+
+
+def judge(what: str, value: str, reached: bool) -> bool:
+    """Print a figure beside its goal; whether it was missed."""
+    print(f"{what}: {value}: {'reached' if reached else 'MISSED'}")
+    return not reached
+
+
+def main() -> int:
+    """Measure, print the table, and say which goals are reached; status 1 if one is missed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--batches", type=int, default=1000)
+    parser.add_argument("--fast-memory", default="5%")
+    parser.add_argument("--batch-size", type=int, default=2048)
+    parser.add_argument("--threads", type=int, default=2, help="of the training step")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    keep_memory()
+    made, step, rate = measure(options)
+    print(f"batch {options.batch_size:,}, fast memory {options.fast_memory}; for each input:")
+    for name, one in made.items():
+        print(
+            f"  {name:10} hits {one.hit_rate:6.2%}  misses {one.misses:6.3f}  (best possible "
+            f"{one.best:6.3f}, bound of {one.window} batches {one.bound:6.3f})  moved "
+            f"{one.bytes_moved:6.0f} bytes  planned in {one.seconds * 1e3:.2f} ms a batch"
+        )
+    missed = False
+    one = made["bagpipe"]
+    ratio = one.misses / one.bound
+    missed |= judge("bagpipe's misses", f"{ratio:.3f} times its bound, goal 1.05", ratio <= 1.05)
+    one = made["fast"]
+    share = one.seconds / step
+    text = f"{share:.1%} of a step of {step * 1e3:.1f} ms, goal 20 %"
+    missed |= judge("planning of fast", text, share <= 0.2)
+    text = f"{rate / 1e6:.2f} M inputs a second on one core, goal 2 M"
+    missed |= judge("planning of fast, batch 16,384", text, rate >= 2e6)
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

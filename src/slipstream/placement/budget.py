@@ -1,0 +1,181 @@
+"""How much of each table the fast tier holds: rows that stay, and room for those that come."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from slipstream.data.inputs import Array
+from slipstream.embedding.spec import Layout
+from slipstream.errors import ConfigError
+from slipstream.placement.need import Needed
+from slipstream.placement.tiered import Room
+from slipstream.skew.popularity import Popularity, row_bytes
+
+AUTO_SHARE = 0.95
+"""The share of accesses that the kept rows of an `auto` budget take."""
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SPARE = 1.3  # room for batches that need more rows than they do on average
+
+
+def budget_bytes(text: str, layout: Layout, auto: Callable[[], int] | None = None) -> int:
+    """The bytes that a budget stands for.
+
+    Args:
+        text: A size such as `256MiB`, a share such as `5%` of all rows with their state, or `auto`.
+        layout: Tables and features.
+        auto: Gives the bytes of `auto`, such as `auto_bytes`.
+    """
+    plain = text.strip().lower()
+    if plain == "auto" and auto is not None:
+        return auto()
+    share = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*%", plain)
+    if share:
+        return round(all_bytes(layout) * float(share[1]) / 100)
+    size = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?", plain)
+    if not size:
+        raise ConfigError(
+            f"placement.fast_memory is {text!r}; write a size such as 256MiB, a share such as 5%, "
+            "or auto."
+        )
+    return round(float(size[1]) * _UNITS[size[2]])
+
+
+def all_bytes(layout: Layout) -> int:
+    """Bytes of all rows with their optimizer state."""
+    sizes = row_bytes(layout)
+    return sum(size * group.rows for size, group in zip(sizes, layout.groups, strict=True))
+
+
+def auto_bytes(popularity: Popularity, largest: Sequence[int]) -> int:
+    """The smallest budget whose kept rows take 95 % of accesses, with room for every batch."""
+    kept = popularity.bytes_for(AUTO_SHARE)
+    return min(popularity.bytes, kept + least_bytes(popularity.sizes, largest))
+
+
+def least_bytes(sizes: Sequence[int], largest: Sequence[int]) -> int:
+    """The least that works: the rows of the largest batch, with their optimizer state."""
+    return sum(size * max(1, rows) for size, rows in zip(sizes, largest, strict=True))
+
+
+def budget_error(sizes: Sequence[int], largest: Sequence[int], budget: int) -> str | None:
+    """What is wrong with a budget that cannot hold the largest batch; None if it can."""
+    least = least_bytes(sizes, largest)
+    if budget >= least:
+        return None
+    return (
+        f"A fast tier of {budget:,} bytes is too small: the largest batch needs "
+        f"{sum(largest):,} rows at once, which are {least:,} bytes with their optimizer state. "
+        f"Set placement.fast_memory to {_rounded_up(least)} or more, or use smaller batches."
+    )
+
+
+def rooms(
+    layout: Layout,
+    counts: Callable[[str], Array],
+    inputs: int,
+    budget: int,
+    *,
+    keep: bool,
+    batch_size: int,
+    window: int,
+    needed: Needed | None = None,
+) -> list[Room]:
+    """Share a budget out: the most accessed rows stay, the rest is room for the window.
+
+    Args:
+        layout: Tables and features.
+        counts: The accesses of each row of a table in the training part.
+        inputs: Inputs of the training part.
+        budget: Bytes of the fast tier, optimizer state counted.
+        keep: Whether rows stay for good; otherwise all is room for the window.
+        batch_size: Inputs of a batch.
+        window: Batches to look ahead.
+        needed: The most rows that a batch needs: there is room for them, or an error that says
+            how much it takes. Without it the planner says so, in the middle of a training.
+    """
+    popularity = Popularity.of(layout, counts)
+    drawn = batch_size * window
+    return share_out(popularity, inputs, budget, keep=keep, drawn=drawn, needed=needed)
+
+
+def share_out(
+    popularity: Popularity,
+    inputs: int,
+    budget: int,
+    *,
+    keep: bool,
+    drawn: int,
+    needed: Needed | None = None,
+) -> list[Room]:
+    """As `rooms`, of rows that were put in order already; `drawn` inputs are in the window."""
+    sizes, rows = popularity.sizes, [len(one) for one in popularity.accesses]
+    if needed is not None:
+        error = budget_error(sizes, needed.largest, budget)
+        if error is not None:
+            raise ConfigError(error)
+    needed = needed or Needed([0] * len(sizes))
+    if keep:
+        return _with_kept(popularity, inputs, budget, drawn, needed)
+    floor = needed.largest
+    rest = [have - least for have, least in zip(rows, floor, strict=True)]
+    left = budget - sum(size * least for size, least in zip(sizes, floor, strict=True))
+    share = min(1.0, left / max(1, sum(size * n for size, n in zip(sizes, rest, strict=True))))
+    none = np.empty(0, dtype=np.int64)
+    slots = [least + int(n * share) for least, n in zip(floor, rest, strict=True)]
+    return [Room(max(1, one), none) for one in slots]
+
+
+def _with_kept(
+    popularity: Popularity, inputs: int, budget: int, drawn: int, needed: Needed
+) -> list[Room]:
+    """Keep as many of the best rows as leave room for the window, and for every batch."""
+    sizes, rows = popularity.sizes, [len(one) for one in popularity.accesses]
+    blocks = popularity.blocks
+    coming = blocks.rows * _chance(blocks.accesses, inputs, drawn)
+    # In bytes, after each block: rows kept, room for the window, and room for the largest batch.
+    kept, window, batch = (np.zeros(len(blocks.rows) + 1) for _ in range(3))
+    left, beyond = [], []
+    for number, size in enumerate(sizes):
+        mine = blocks.group == number
+        keep = np.concatenate([[0], np.cumsum(np.where(mine, blocks.rows, 0))])
+        expected = np.concatenate([[0], np.cumsum(np.where(mine, coming, 0.0))])
+        left.append(np.maximum(expected[-1] - expected, 0.0))
+        kept += size * keep
+        # The number of rows that come varies by less than the root of what is expected.
+        window += size * (_SPARE * left[number] + 6 * np.sqrt(left[number]))
+        least = np.minimum(needed.largest[number], rows[number] - keep)
+        beyond.append(least if needed.beyond is None else needed.beyond[number])
+        batch += size * beyond[number]
+    # A window that takes more than half is better cut short: what is kept saves more.
+    taken = kept + np.maximum(np.minimum(window, budget / 2), batch)
+    (fits,) = np.nonzero(taken <= budget)
+    best = int(fits[-1]) if len(fits) else 0
+    stays = [np.flatnonzero(mask) for mask in popularity.first(best)]
+    need = [int(one[best]) for one in beyond]
+    spent = sum(
+        size * (len(keep) + least) for size, keep, least in zip(sizes, stays, need, strict=True)
+    )
+    wanted = [size * float(one[best]) for size, one in zip(sizes, left, strict=True)]
+    made = []
+    for number, keep in enumerate(stays):
+        share = wanted[number] / sum(wanted) if sum(wanted) else 1 / len(sizes)
+        slots = len(keep) + need[number] + int(max(0, budget - spent) * share) // sizes[number]
+        made.append(Room(min(max(slots, 1), rows[number]), keep))
+    return made
+
+
+def _chance(accesses: Array, inputs: int, drawn: int) -> Array:
+    """How likely so many inputs are to touch a row with so many accesses."""
+    chance = np.minimum(accesses / max(1, inputs), 1 - 1e-9)
+    return np.asarray(-np.expm1(drawn * np.log1p(-chance)))
+
+
+def _rounded_up(bytes_: int) -> str:
+    """A size to write down that is no smaller."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if bytes_ >= 10 * unit:
+            return f"{-(-bytes_ // unit)}{name}"
+    return f"{bytes_}B"

@@ -1,0 +1,80 @@
+"""`slipstream profile` as a user meets it."""
+
+import json
+
+import pytest
+from command_line import run
+
+pytestmark = pytest.mark.process
+FEW = ("--sample-batches", 9, "--set", "batch_size=64")
+
+
+@pytest.fixture(scope="module")
+def clicks(tmp_path_factory):
+    out = tmp_path_factory.mktemp("profile") / "clicks"
+    assert run("synth", "--rows", 6_000, "--out", out).returncode == 0
+    return out
+
+
+def test_a_profile_is_told_in_tables(clicks, tmp_path):
+    plots = tmp_path / "plots"
+    done = run("profile", clicks, *FEW, "--step-rate", 1000, "--plots", plots)
+    assert done.returncode == 0, done.stderr
+    for words in (
+        "dlrm, ",
+        "with optimizer state",
+        "Fast memory that covers",
+        "inputs all hot",
+        "20 of 20",
+        "chance alone",
+        "9 batches of 64 planned, the middle 3 counted",
+        "20% popular + lookahead",
+        "best possible",
+        "Hot set for auto",
+        "The least that works is",
+    ):
+        assert words in done.stdout
+    for name in ("access-curves.svg", "coverage.svg"):
+        assert "</svg>" in (plots / name).read_text()
+
+
+def test_a_profile_as_json_has_it_all_and_knows_the_models_tables(clicks):
+    words = ("profile", clicks, *FEW, "--set", "model.dim=16", "--json", "--fast-memory", "50%")
+    plain, deep = (json.loads(run(*words, "--model", m).stdout) for m in ("dlrm", "deepfm"))
+    assert plain["row_bytes"] == [68]  # 16 elements and a state of row-wise Adagrad
+    assert deep["row_bytes"] == [68, 8]
+    assert deep["rows"] == 2 * plain["rows"]
+    assert deep["bytes"] == plain["bytes"] * (68 + 8) // 68
+    assert plain["hot_set"]["budget_bytes"] == round(plain["bytes"] / 2)
+    covered = plain["coverage"]
+    assert [one["access_share"] for one in covered] == [0.5, 0.75, 0.9, 0.95, 0.99]
+    for name in ("bytes", "rows", "all_hot_inputs"):
+        values = [one[name] for one in covered]
+        assert values == sorted(values)
+    assert len(plain["drift"]["stretches"]) == 20
+    assert sum(one["inputs"] for one in plain["drift"]["stretches"]) == plain["inputs"]
+    outcomes = plain["what_if"]["outcomes"]
+    assert len(outcomes) == 5 * 5
+    assert {one["way"] for one in outcomes if one["budget_bytes"] == plain["budgets"][-1]["bytes"]}
+    assert all(0 <= one["hit_rate"] <= 1 for one in outcomes if "why_not" not in one)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--fast-memory", "1KiB"), "too small: the largest batch needs"),
+        (("--fast-memory", "much"), "256MiB"),
+        (("--model", "dlmr"), "Did you mean dlrm?"),
+        (("--set", "batchsize=3"), "batch_size"),
+    ],
+)
+def test_mistakes_end_with_a_sentence(clicks, words, sentence):
+    done = run("profile", clicks, *words)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_has_an_example():
+    done = run("profile", "--help")
+    assert "Example: slipstream profile clicks" in " ".join(done.stdout.split())

@@ -1,0 +1,140 @@
+"""Sharing out the fast tier: what fits, what is the least, and what is said when it does not."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made import datasets
+from small_runs import clicks, config
+
+from slipstream import ConfigError
+from slipstream.config import Config
+from slipstream.data.loader import Loader
+from slipstream.placement.budget import (
+    auto_bytes,
+    budget_bytes,
+    budget_error,
+    least_bytes,
+    share_out,
+)
+from slipstream.placement.need import Needed, at_most, needed_by
+from slipstream.placement.tiered import Tiered
+from slipstream.skew.popularity import Popularity, row_bytes
+from slipstream.skew.whatif import Sample
+from slipstream.training.build import check, model_of, needed_rows, rooms_of
+from slipstream.training.loop import train
+
+
+def _layout(dataset, model="dlrm"):
+    deepfm = Config().with_settings(["model.name=deepfm", "model.dim=2", "model.deep=[4]"])
+    return model_of(config() if model == "dlrm" else deepfm, dataset).layout
+
+
+@given(datasets(min_rows=1), st.sampled_from(["dlrm", "deepfm"]), st.integers(1, 20), st.data())
+def test_any_budget_from_the_least_on_fits_every_batch(dataset, model, batch_size, data):
+    if not dataset.schema.columns or not len(dataset.train):
+        return
+    layout = _layout(dataset, model)
+    singles = [column.name for column in dataset.schema.singles]
+    rows = Popularity.of(layout, dataset.counts)
+    with Loader(dataset.train, batch_size) as loader:
+        batches = list(loader)
+    needed = needed_by(layout, singles, rows, batches)
+    largest = needed.largest
+    lists = dataset.manifest.parts["train"].lists
+    bound = at_most(layout, batch_size, {name: one.longest for name, one in lists.items()})
+    assert all(most <= more for most, more in zip(largest, bound, strict=True))
+    least = least_bytes(rows.sizes, largest)
+    budget = data.draw(st.just(least) | st.integers(least, max(least, 2 * rows.bytes)))
+    window, keep = data.draw(st.integers(1, 9)), data.draw(st.booleans())
+    chosen = data.draw(st.sampled_from([needed, Needed(largest)]))
+    made = share_out(
+        rows, len(dataset.train), budget, keep=keep, drawn=batch_size * window, needed=chosen
+    )
+    used = sum(room.slots * size for room, size in zip(made, rows.sizes, strict=True))
+    assert used <= budget
+    tiered = Tiered(layout, singles, made, window)
+    assert len(list(tiered.place(batches, 1, update=True))) == len(batches)
+    with pytest.raises(ConfigError, match=f"{least:,} bytes"):
+        share_out(rows, 1, least - 1, keep=keep, drawn=1, needed=chosen)
+
+
+@pytest.mark.parametrize("strategy", ["bagpipe", "fast"])
+def test_a_budget_too_small_is_refused_before_the_folder_is_made_and_the_least_works(
+    tmp_path, strategy
+):
+    dataset = clicks()
+    chosen = config("placement.fast_memory=100B", strategy=strategy)
+    with pytest.raises(ConfigError, match=r"largest batch needs \d+ rows") as error:
+        train(dataset, chosen, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    least = str(error.value).split("placement.fast_memory to ")[1].split(" ")[0]
+    enough = chosen.with_settings([f"placement.fast_memory={least}"])
+    assert train(dataset, enough, tmp_path / "run")["inputs_trained"] == len(dataset.train)
+    one_less = chosen.with_settings([f"placement.fast_memory={int(least[:-1]) - 1}B"])
+    with pytest.raises(ConfigError, match="too small"):
+        check(one_less, dataset)
+
+
+def test_the_needed_rows_are_found_exactly_only_where_it_matters():
+    dataset = clicks()
+    layout = _layout(dataset)
+    tight, wide = (config(f"placement.fast_memory={size}") for size in ("1%", "1GiB"))
+    with Loader(dataset.train, 16) as loader:
+        exact = [
+            len({("user", int(u)) for u, _ in batch.ids[: batch.n_valid].tolist()})
+            + len({("ad", int(a)) for _, a in batch.ids[: batch.n_valid].tolist()})
+            for batch in loader
+        ]
+    assert needed_rows(tight, layout, dataset).largest == [max(exact)]
+    assert needed_rows(wide, layout, dataset).largest == at_most(layout, 16, {})
+
+
+def test_auto_keeps_rows_for_the_stated_share_and_leaves_room_for_a_batch():
+    dataset = clicks()
+    chosen = config("placement.fast_memory=auto", strategy="fast")
+    layout = _layout(dataset)
+    rows = Popularity.of(layout, dataset.counts)
+    budget = auto_bytes(rows, [2])
+    assert budget == rows.bytes_for(0.95) + 2 * rows.sizes[0]
+    assert rows.coverage(budget) >= 0.95
+    assert auto_bytes(rows, [10**6]) == rows.bytes
+    (room,) = rooms_of(chosen, layout, dataset)
+    assert 0 < len(room.keep) <= room.slots
+
+
+def test_sizes_are_read_as_they_are_written():
+    layout = _layout(clicks())
+    (size,) = row_bytes(layout)
+    for text, bytes_ in (("256MiB", 256 << 20), ("1.5k", 1536), ("100", 100), ("2 GB", 2 << 30)):
+        assert budget_bytes(text, layout) == bytes_
+    assert budget_bytes("50%", layout) == round(size * layout.groups[0].rows / 2)
+    assert budget_bytes("auto", layout, lambda: 7) == 7
+    with pytest.raises(ConfigError, match="256MiB"):
+        budget_bytes("a lot", layout)
+
+
+def test_the_size_that_the_error_names_is_enough():
+    for rows in (1, 700, 12_345, 10**6, 10**9):
+        error = budget_error([68], [rows], 0)
+        named = error.split("placement.fast_memory to ")[1].split(" ")[0]
+        assert budget_error([68], [rows], budget_bytes(named, _layout(clicks()))) is None
+    assert np.all([budget_error([4], [3], bytes_) is None for bytes_ in (12, 13)])
+
+
+@given(datasets(min_rows=1), st.integers(1, 20), st.data())
+def test_the_rows_beyond_kept_ones_are_those_of_the_batch_that_needs_most(dataset, size, data):
+    if not dataset.schema.columns or not len(dataset.train):
+        return
+    layout = _layout(dataset)
+    rows = Popularity.of(layout, dataset.counts)
+    singles = [column.name for column in dataset.schema.singles]
+    with Loader(dataset.train, size) as loader:
+        batches = list(loader)
+    needed = needed_by(layout, singles, rows, batches)
+    blocks = data.draw(st.integers(0, len(rows.blocks.rows)))
+    kept = rows.first(blocks)
+    trace = Sample(layout, singles, batches).rows
+    for number, mask in enumerate(kept):
+        most = max(int((~mask[some]).sum()) for some in trace[number])
+        assert needed.beyond[number][blocks] == most

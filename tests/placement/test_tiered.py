@@ -1,0 +1,231 @@
+"""Plans for two tiers obey their laws, whatever the batches and however small the fast tier."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tiered_plans import Trace, simulated, skewed, traces
+
+from slipstream.embedding.spec import Feature, Layout, TableSpec
+from slipstream.errors import ConfigError
+from slipstream.placement.counting import count, nothing_carried, per_input
+from slipstream.placement.tiered import Room, Tiered
+
+ONE = Layout((TableSpec("a", 9, 2),), (Feature("a", "a"),))
+NOTHING = np.empty(0, dtype=np.int64)
+
+
+def trace_of(ids, slots, window, keep=NOTHING) -> Trace:
+    """Batches of one column, written out."""
+    batches = []
+    for one in ids:
+        batch = skewed(ONE, len(one), len(one), 0, 1)
+        batch.ids[:, 0] = torch.tensor(one, dtype=torch.int32)
+        batches.append(batch)
+    return Trace(ONE, batches, [Room(slots, np.asarray(keep, dtype=np.int64))], window)
+
+
+def moved(plan):
+    (group,) = plan.groups
+    both = (group.fill, group.evict)
+    return [dict(zip(m.rows.tolist(), m.slots.tolist(), strict=True)) for m in both]
+
+
+class Tier:
+    """The fast tier of one group, as the plans say it becomes: asserts every law on the way."""
+
+    def __init__(self, room: Room):
+        self.room, self.keep = room, set(room.keep.tolist())
+        self.slot_of = dict(zip(room.keep.tolist(), range(len(room.keep)), strict=True))
+        self.left: dict[int, int] = {}
+
+    def arrive(self, fill, plan) -> None:
+        rows, slots = fill.rows.tolist(), fill.slots.tolist()
+        assert len(set(rows)) == len(rows)
+        assert len(set(slots)) == len(slots)
+        assert not set(rows) & self.slot_of.keys(), "a row has one place"
+        assert not set(slots) & set(self.slot_of.values()), "a slot is free before it is used again"
+        assert all(0 <= slot < self.room.slots for slot in slots)
+        assert plan.after < plan.step
+        assert all(self.left.get(row, 0) <= plan.after for row in rows), "no read before its write"
+        self.slot_of |= dict(zip(rows, slots, strict=True))
+        assert len(self.slot_of) <= self.room.slots
+
+    def leave(self, evict, plan) -> None:
+        rows, slots = evict.rows.tolist(), evict.slots.tolist()
+        assert len(set(rows)) == len(rows)
+        assert not set(rows) & self.keep, "what is kept stays"
+        for row, slot in zip(rows, slots, strict=True):
+            assert self.slot_of.pop(row) == slot
+            self.left[row] = plan.step
+
+    def places(self, rows):
+        flat = [self.slot_of[row] if row >= 0 else row for row in rows.view(-1).tolist()]
+        return torch.tensor(flat, dtype=torch.int64).view(rows.shape)
+
+
+@given(traces(fitting=True), st.sampled_from([1, 7, 10**6]))
+def test_every_row_has_one_place_and_is_there_when_its_batch_comes(trace, step):
+    plans = trace.plans(step)
+    assert [plan.step for plan in plans] == list(range(step, step + len(trace.batches)))
+    tiers = [Tier(room) for room in trace.rooms]
+    for kept, tier in zip(trace.placement.kept(), tiers, strict=True):
+        assert dict(zip(kept.rows.tolist(), kept.slots.tolist(), strict=True)) == tier.slot_of
+    for plan, wanted in zip(plans, trace.resident, strict=True):
+        for tier, group, rows in zip(tiers, plan.groups, wanted, strict=True):
+            tier.arrive(group.fill, plan)
+            torch.testing.assert_close(group.slots, tier.places(rows.slots))
+            assert group.lists.keys() == rows.lists.keys()
+            for number, one in group.lists.items():
+                torch.testing.assert_close(one.slots, tier.places(rows.lists[number].slots))
+                torch.testing.assert_close(one.offsets, rows.lists[number].offsets)
+            torch.testing.assert_close(group.touched.rows, tier.places(rows.touched.rows))
+            torch.testing.assert_close(group.touched.starts, rows.touched.starts)
+            torch.testing.assert_close(group.touched.sources, rows.touched.sources)
+            tier.leave(group.evict, plan)
+    for tier in tiers:
+        assert tier.slot_of.keys() == tier.keep, "at the end everything else has left"
+
+
+@given(traces(fitting=True))
+def test_rows_come_and_leave_as_a_plain_simulation_says(trace):
+    """So nothing leaves that a batch in the window needs, and nothing stays that none needs."""
+    for plan, wanted in zip(trace.plans(), simulated(trace), strict=True):
+        assert [set(group.fill.rows.tolist()) for group in plan.groups] == wanted.fill
+        assert [set(group.evict.rows.tolist()) for group in plan.groups] == wanted.evict
+        assert plan.after == wanted.after
+
+
+@given(traces(fitting=True))
+def test_counts_are_those_of_a_plain_simulation(trace):
+    sizes = [4 * (number + 1) for number in range(len(trace.rooms))]
+    carried = nothing_carried()
+    for plan in trace.plans():
+        count(carried, plan, sizes)
+    needed = sum(len(rows) for groups in trace.rows for rows in groups)
+    steps = simulated(trace)
+    fills = [sum(len(one.fill[n]) for one in steps) for n in range(len(sizes))]
+    evicts = [sum(len(one.evict[n]) for one in steps) for n in range(len(sizes))]
+    assert carried == {
+        "lookups": needed,
+        "hits": needed - sum(fills),
+        "misses": sum(fills),
+        "rows_in": sum(fills),
+        "rows_out": sum(evicts),
+        "bytes_in": sum(f * s for f, s in zip(fills, sizes, strict=True)),
+        "bytes_out": sum(e * s for e, s in zip(evicts, sizes, strict=True)),
+    }
+    assert carried["rows_in"] == carried["rows_out"], "what came has left when all is done"
+    inputs = sum(batch.n_valid for batch in trace.batches)
+    assert per_input(carried, inputs)["hits"] == carried["hits"] / max(1, inputs)
+
+
+def same(one, other) -> None:
+    assert len(one) == len(other)
+    for left, right in zip(one, other, strict=True):
+        assert left.after == right.after
+        for a, b in zip(left.groups, right.groups, strict=True):
+            for x, y in ((a.fill, b.fill), (a.evict, b.evict)):
+                assert torch.equal(x.rows, y.rows)
+                assert torch.equal(x.slots, y.slots)
+            assert torch.equal(a.slots, b.slots)
+
+
+@given(traces(fitting=True))
+def test_plans_are_the_same_every_time_also_from_a_placement_that_was_left_in_the_middle(trace):
+    plans = trace.plans()
+    placement = trace.placement
+    for begun in range(min(3, len(plans))):
+        stopped = placement.place(trace.batches, 1, update=True)
+        for _ in range(begun):
+            next(stopped)
+        again = placement.place(trace.batches, 1, update=True)
+        same(plans, [plan._replace(batch=None) for plan in again])
+
+
+@given(traces(fitting=True))
+def test_batches_that_are_only_looked_up_are_placed_alike_and_move_nothing(trace):
+    plans, looked_up = trace.plans(), trace.plans(update=False)
+    same(plans, looked_up)
+    assert all(group.touched is None for plan in looked_up for group in plan.groups)
+    carried = nothing_carried()
+    for plan in looked_up:
+        count(carried, plan, [4] * len(trace.rooms))
+    assert carried["hits"] == 0, "how many rows were needed is not known of them"
+    assert carried["rows_in"] == carried["misses"]
+
+
+@given(traces())
+def test_a_tier_that_is_too_small_is_an_error_at_the_batch_that_does_not_fit(trace):
+    assume(not all(trace.fits))
+    first = trace.fits.index(False)
+    made = trace.placement.place(trace.batches, 1, update=True)
+    for _ in range(first):
+        next(made)
+    with pytest.raises(ConfigError, match=rf"batch of step {first + 1} needs \d+ rows of t"):
+        next(made)
+
+
+def test_the_error_names_what_would_fit():
+    trace = trace_of([[0, 1], [2, 3, 4, 5], [0]], slots=3, window=2, keep=[8])
+    with pytest.raises(
+        ConfigError,
+        match=r"step 2 needs 5 rows of a in the fast tier, 1 kept ones among them, and there is "
+        r"room for 3\. Give placement.fast_memory 1.67 times as much",
+    ):
+        trace.plans()
+    assert len(trace_of([[0, 1], [2, 3, 4, 5], [0]], slots=5, window=2, keep=[8]).plans()) == 3
+
+
+def test_the_error_is_about_the_group_that_lacks_room():
+    layout = Layout(
+        (TableSpec("wide", 90, 2), TableSpec("narrow", 9, 1)),
+        (Feature("wide", "wide"), Feature("narrow", "narrow")),
+    )
+    batch = skewed(layout, 4, 4, 0, 1)
+    batch.ids[:, 1] = torch.arange(4)
+    rooms = [Room(80, NOTHING), Room(2, NOTHING)]
+    with pytest.raises(ConfigError, match=r"needs 4 rows of narrow .* room for 2\..* 2.00 times"):
+        list(Tiered(layout, ["wide", "narrow"], rooms, 3).place([batch], 1, update=True))
+
+
+def test_a_row_that_is_used_again_inside_the_window_stays():
+    first, second, third = trace_of([[0, 1], [2], [0]], slots=3, window=3).plans()
+    assert moved(first) == [{0: 0, 1: 1}, {1: 1}]
+    assert moved(second) == [{2: 1}, {2: 1}]
+    assert moved(third) == [{}, {0: 0}]
+    assert [plan.after for plan in (first, second, third)] == [0, 0, 0]
+
+
+def test_a_row_that_left_is_read_again_only_after_its_write_back():
+    plans = trace_of([[0, 1], [2], [0], [1]], slots=2, window=2).plans()
+    assert [moved(plan)[0].keys() for plan in plans] == [{0, 1}, {2}, {0}, {1}]
+    assert [plan.after for plan in plans] == [0, 0, 1, 1]
+
+
+def test_what_does_not_fit_makes_the_window_shorter_and_never_wrong():
+    batches = [[0, 1], [2, 3], [0, 1], [2, 3]]
+    long = trace_of(batches, slots=4, window=4).plans()
+    short = trace_of(batches, slots=2, window=4).plans()
+    assert sum(len(plan.groups[0].fill.rows) for plan in long) == 4
+    assert sum(len(plan.groups[0].fill.rows) for plan in short) == 8
+
+
+def test_kept_rows_never_move():
+    plans = trace_of([[0, 1, 2], [0, 5]], slots=4, window=1, keep=[0, 2]).plans()
+    assert [moved(plan)[0].keys() for plan in plans] == [{1}, {5}]
+
+
+def test_a_window_without_a_batch_and_more_kept_than_fits_are_errors():
+    with pytest.raises(ConfigError, match="window is 0 batches"):
+        trace_of([], slots=1, window=0).plans()
+    with pytest.raises(ConfigError, match="2 rows cannot be kept in 1 slots"):
+        trace_of([], slots=1, window=1, keep=[0, 1]).plans()
+
+
+def test_without_tables_there_is_nothing_to_move():
+    layout = Layout((), ())
+    (placed,) = Tiered(layout, [], [], 2).place([skewed(layout, 2, 2, 0, 1)], 1, update=True)
+    assert placed.groups == ()
+    assert placed.after == 0

@@ -1,0 +1,73 @@
+"""Trains the rows of tables by plans, with random gradients: through a fast tier, or without."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import torch
+
+from slipstream.embedding.tables import Embeddings
+from slipstream.plan import Plan
+
+AHEAD = 3
+
+
+def step(tables: Embeddings, plan: Plan) -> None:
+    """One step with a gradient at every vector that depends on the step alone."""
+    tables.arrive(plan)
+    embedded = tables.lookup(plan.groups)
+    generator = torch.Generator().manual_seed(plan.step)
+    for leaf in (*embedded.vectors, *embedded.sequences):
+        leaf.grad = torch.randn(leaf.shape, generator=generator, dtype=leaf.dtype)
+    tables.update(plan.groups, embedded, step=plan.step)
+    tables.leave(plan)
+
+
+def through(tables: Embeddings, plans, after=lambda plan: None) -> None:
+    """Step through plans, some of which are prepared ahead, as the training loop does."""
+    plans, coming = iter(plans), deque()
+    while True:
+        while len(coming) < AHEAD and (plan := next(plans, None)) is not None:
+            tables.prepare(plan)
+            coming.append(plan)
+        if not coming:
+            return
+        plan = coming.popleft()
+        step(tables, plan)
+        after(plan)
+
+
+def tiered(trace, **options) -> Embeddings:
+    """Tables with the fast tier of a trace, and what is kept in it."""
+    tables = Embeddings(trace.layout, slots=[room.slots for room in trace.rooms], **options)
+    tables.keep(trace.placement.kept())
+    return tables
+
+
+def in_place(trace, **options) -> Embeddings:
+    """Tables that were trained in the slow store by the batches of a trace."""
+    tables = Embeddings(trace.layout, **options)
+    for number, (batch, groups) in enumerate(zip(trace.batches, trace.resident, strict=True), 1):
+        step(tables, bare(batch, groups, number))
+    return tables
+
+
+def bare(batch, groups, number: int) -> Plan:
+    """The plan of a batch with its rows where they are."""
+    return Plan(
+        number,
+        batch.numbers,
+        batch.n_valid,
+        batch.next_position,
+        batch.labels,
+        batch.dense,
+        batch.weights,
+        None,
+        groups,
+    )
+
+
+def assert_same_bits(one: Embeddings, other: Embeddings) -> None:
+    for left, right in zip(one.stores, other.stores, strict=True):
+        np.testing.assert_array_equal(left.records, right.records)

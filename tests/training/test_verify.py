@@ -1,0 +1,135 @@
+"""`verify` shows that every strategy trains what it promises, and finds out where one does not."""
+
+import pytest
+import torch
+from small_runs import clicks, config
+from typer.testing import CliRunner
+
+from slipstream import Dataset
+from slipstream.cli import app
+from slipstream.embedding.mover import Mover
+from slipstream.errors import ConfigError
+from slipstream.training import strategies
+from slipstream.training.strategies import STRATEGIES
+from slipstream.training.verify import Comparison, in_float64, verify
+
+SMALL = ("placement.fast_memory=80%", "placement.window=3")
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_strategy_keeps_its_promise(name):
+    told = []
+    made = verify(clicks(), config(*SMALL, strategy=name), 12, told.append)
+    resident, reference = made
+    assert [one.steps for one in made] == [12, 12]
+    assert sum(told) == 24
+    assert resident.holds
+    assert reference.holds
+    assert reference.allowed == 1e-9
+    rows = sum(table.rows for table in clicks().schema.tables)
+    assert resident.rows == rows
+    assert resident.values > 3 * rows, "two elements and the optimizer's state, and the dense part"
+
+
+@pytest.mark.parametrize("name", ["bagpipe", "fast"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("embedding.optimizer=adam", "dense.optimizer=adam"),
+        ("embedding.optimizer=adagrad", "embedding.storage=bf16"),
+        ("embedding.optimizer=sgd", "embedding.storage=split-bf16", "schedule.warmup_inputs=99"),
+        ("model.name=deepfm", "model.bottom=null", "epochs=3", "shuffle=true"),
+        (
+            "embedding.tables={ad: {storage: bf16, optimizer: sgd}}",
+            "precision=bf16",
+            "placement.fast_memory=100%",
+        ),
+    ],
+)
+def test_also_with_other_optimizers_storages_models_and_epochs(name, settings):
+    wanted = config(strategy=name)
+    if settings[0] == "model.name=deepfm":
+        wanted = wanted.with_settings(["model={name: deepfm, dim: 2}"])
+        settings = settings[2:]
+    made = verify(clicks(), wanted.with_settings([*SMALL, *settings]), 40)
+    assert all(one.holds for one in made), made
+
+
+@pytest.mark.parametrize("name", ["bagpipe", "fast"])
+def test_also_with_histories(name, histories):
+    wanted = config(strategy=name, batch_size=64).with_settings(["model={name: tbsm, dim: 4}"])
+    made = verify(Dataset.open(histories), wanted.with_settings(["placement.fast_memory=40%"]), 10)
+    assert all(one.holds for one in made), made
+
+
+def test_a_row_that_is_not_written_back_is_found_and_named(monkeypatch):
+    write = Mover._write
+    monkeypatch.setattr(
+        Mover, "_write", lambda self, left: write(self, [(r[1:], rec[1:]) for r, rec in left])
+    )
+    made = verify(clicks(), config(*SMALL, strategy="bagpipe"), 12)
+    assert not any(one.holds for one in made)
+    assert made[1].largest > 1e-9
+    assert "user" in made[0].where or "ad" in made[0].where or "dense" in made[0].where
+
+
+def test_up_to_rounding_is_looked_at_step_by_step(monkeypatch):
+    loose = STRATEGIES["fast"]._replace(promise="rounding")
+    monkeypatch.setitem(strategies.STRATEGIES, "loose", loose)
+    resident, reference = verify(clicks(), config(*SMALL, strategy="loose"), 6)
+    assert resident.what.startswith("float32, each step")
+    assert resident.allowed > 0
+    assert resident.holds
+    assert reference.holds
+
+
+def test_a_difference_is_told_by_its_size_and_bits_by_themselves():
+    def compared(allowed, one, other):
+        made = Comparison("", allowed)
+        made.add("x", torch.tensor(one), torch.tensor(other))
+        return made
+
+    assert compared(0.0, [1.0, 2.0], [1.0, 2.0]).holds
+    assert not compared(0.0, [0.0], [-0.0]).holds, "these are other bits"
+    assert compared(1e-9, [0.0], [-0.0]).holds
+    assert compared(0.5, [10.0], [8.0]).largest == 0.25
+    assert not compared(1e9, [float("nan")], [1.0]).holds
+
+
+def test_more_steps_than_there_are_inputs_are_as_many_as_there_are():
+    made = verify(clicks(), config(*SMALL, strategy="fast"), 999)
+    assert [one.steps for one in made] == [15, 15]
+
+
+def test_float64_is_for_all_tables():
+    wanted = config("embedding.tables={ad: {storage: bf16}}", "precision=bf16")
+    made = in_float64(wanted)
+    assert made.embedding.storage == made.embedding.tables["ad"].storage == "fp64"
+    assert made.precision == "fp32"
+
+
+def test_a_tier_that_is_too_small_is_said():
+    with pytest.raises(ConfigError, match=r"too small: the largest batch needs .* rows"):
+        verify(clicks(), config("placement.fast_memory=1%", strategy="bagpipe"), 3)
+
+
+WORDS = ["--batch-size", "64", "--steps", "6", "--set", "model.bottom=[4]", "--set"]
+WORDS += ["model.top=[4]", "--set", "model.dim=2", "--set", "placement.fast_memory=50%"]
+
+
+def test_the_command_prints_what_was_compared_and_its_status_is_the_answer(request, monkeypatch):
+    data = str(request.getfixturevalue("clicks"))
+    words = ["verify", data, "--strategy", "fast", *WORDS]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    first, second = done.output.strip().splitlines()
+    assert first.startswith("fast in float32, with everything resident: 6 steps, ")
+    assert first.endswith("the same bits: holds")
+    assert second.endswith("1e-09 allowed: holds")
+    monkeypatch.setattr(Mover, "_write", lambda self, left: None)
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 1, done.output
+    assert done.output.count("DOES NOT HOLD") == 2
+    wrong = CliRunner().invoke(app, ["verify", data, "--strategy", "bagpip"])
+    assert wrong.exit_code == 2
+    assert "Did you mean bagpipe" in wrong.output
