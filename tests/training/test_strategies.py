@@ -104,7 +104,7 @@ def test_counts_go_on_when_a_run_is_resumed(tmp_path):
 
 
 def test_a_tier_that_is_too_small_is_said_with_what_would_do(tmp_path):
-    with pytest.raises(ConfigError, match=r"Give placement.fast_memory [0-9.]+ times as much"):
+    with pytest.raises(ConfigError, match=r"Set placement.fast_memory to [0-9]+B or more"):
         train(clicks(), config("strategy=bagpipe", "placement.fast_memory=5%"), tmp_path)
 
 
