@@ -9,7 +9,7 @@ PYTEST := env OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 .PHONY: help setup demo test test-all lint benchmark clean
 
 help:
-	@echo "make demo      set up, make built-in data, show it and read it; leaves demo/report.txt"
+	@echo "make demo      set up, make built-in data, show it, train on it; leaves demo/report.txt"
 	@echo "make test      set up, then lint, types and tests (15 minutes at most on two cores)"
 	@echo "make test-all  the same and the slow tests"
 	@echo "make setup     only set up: .venv with everything installed"

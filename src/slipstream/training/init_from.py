@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.encoder import dictionary_keys
 from slipstream.data.inputs import Array
@@ -103,6 +105,24 @@ class WarmStart:
                 f"The rows of table {table.name!r} have {dim} elements in the run in {self.run} "
                 f"and {table.dim} here: give the same dim."
             )
+
+
+def located(config: Config, begun: Path | None) -> Config:
+    """With the full path of the other run; an error if that is the folder that is to be begun."""
+    if config.init_from is None:
+        return config
+    other = Path(config.init_from)
+    if begun is not None and other.resolve() == begun.resolve():
+        raise ConfigError(f"{begun} cannot be begun from itself. Choose another folder.")
+    return replace(config, init_from=str(other.absolute()))
+
+
+def warm_start(
+    config: Config, model: Model, dataset: Dataset, say: Callable[[str], None]
+) -> WarmStart | None:
+    """The warm start that a configuration asks for, if it does."""
+    run = config.init_from
+    return None if run is None else WarmStart(run, model, dataset, say)
 
 
 class _Match:

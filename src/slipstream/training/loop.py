@@ -17,7 +17,6 @@ from slipstream.config import Config
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
-from slipstream.errors import ConfigError
 from slipstream.models import Model
 from slipstream.placement.counting import count
 from slipstream.plan import Plan, Planner
@@ -27,7 +26,7 @@ from slipstream.training.checkpoint import Checkpoints, Found, load
 from slipstream.training.diverged import DivergedError, diverged_after, diverged_in
 from slipstream.training.evaluation import evaluate
 from slipstream.training.fit import described
-from slipstream.training.init_from import WarmStart
+from slipstream.training.init_from import WarmStart, located, warm_start
 from slipstream.training.memory import Peak, keep_memory
 from slipstream.training.metrics import Scores
 from slipstream.training.progress import Pace, Report
@@ -73,11 +72,7 @@ def train(
     """
     hooks = hooks or Hooks()
     folder = Path(out)
-    if config.init_from:
-        other = Path(config.init_from)
-        config = replace(config, init_from=str(other.absolute()))
-        if not resume and other.resolve() == folder.resolve():
-            raise ConfigError(f"{folder} cannot be begun from itself. Choose another folder.")
+    config = located(config, None if resume else folder)
     run = Run.open(folder) if resume else Run(folder)
     if resume:
         config = to_go_on_with(run, config)
@@ -90,7 +85,7 @@ def train(
     if dataset.folder is not None:
         config = replace(config, data=str(dataset.folder.absolute()))
     model = build.model_of(config, dataset)
-    warm = None if resume else _warm_start(config, model, dataset, hooks)
+    warm = None if resume else warm_start(config, model, dataset, hooks.say)
     keep_memory()
     if config.threads is not None:
         torch.set_num_threads(config.threads)
@@ -103,7 +98,7 @@ def train(
                 hooks.say(f"The run in {out} has already ended.")
                 return summary
             found = to_go_on_from(run, config, dataset, len(order), hooks.say)
-            warm = None if found else _warm_start(config, model, dataset, hooks)
+            warm = None if found else warm_start(config, model, dataset, hooks.say)
             if run.config != config:
                 run.write_config(config)
         else:
@@ -113,11 +108,6 @@ def train(
         trainer.start(found, warm)
         trainer.run_through()
         return trainer.finish()
-
-
-def _warm_start(config: Config, model: Model, dataset: Dataset, hooks: Hooks) -> WarmStart | None:
-    run = config.init_from
-    return None if run is None else WarmStart(run, model, dataset, hooks.say)
 
 
 class Trainer:
@@ -321,12 +311,10 @@ class Trainer:
         assert scores.logloss is not None, "checked before training began"
         state.validated = state.position
         self.lines.write({"kind": "validation", "position": state.position, **scores.to_json()})
-        best = state.best_validation
-        if best is None or scores.logloss < best - stop.min_change:
-            state.best_validation, state.no_better = scores.logloss, 0
-            return
-        state.no_better += 1
-        if state.no_better >= stop.patience:
+        if (
+            not state.is_better(scores.logloss, stop.min_change)
+            and state.no_better >= stop.patience
+        ):
             state.ended = state.ended_early = True
             times = "once" if stop.patience == 1 else f"{stop.patience} times in a row"
             self.hooks.say(

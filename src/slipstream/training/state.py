@@ -67,6 +67,14 @@ class State:
         """Whether the last step has reached or passed a multiple of so many inputs."""
         return every is not None and self.position // every > self.before // every
 
+    def is_better(self, logloss: float, min_change: float) -> bool:
+        """Note a score of the validation part; whether it is the best so far, by more than that."""
+        better = self.best_validation is None or logloss < self.best_validation - min_change
+        if better:
+            self.best_validation = logloss
+        self.no_better = 0 if better else self.no_better + 1
+        return better
+
     def apart_from_time(self) -> dict[str, Any]:
         """All but the seconds: it differs exactly if there is something new to save."""
         return {key: value for key, value in asdict(self).items() if key != "seconds"}
