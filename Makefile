@@ -43,6 +43,10 @@ test-all: test
 benchmark: $(READY)
 	-$(BIN)/python benchmarks/data.py
 	-$(BIN)/python benchmarks/prepare.py
+	-$(BIN)/python benchmarks/cpu_step.py
+	-$(BIN)/python benchmarks/train.py
+	-$(BIN)/python benchmarks/placement.py
+	-$(BIN)/python benchmarks/kill.py
 	$(BIN)/python benchmarks/skew.py
 
 clean:
