@@ -31,8 +31,9 @@ def test_show_says_what_is_in_a_data_set(clicks):
         assert words in done.stdout
 
 
+@pytest.mark.process
 def test_show_loses_nothing_in_a_narrow_terminal(clicks):
-    done = run("data", "show", clicks, COLUMNS="40")
+    done = run_process("data", "show", clicks, env={"COLUMNS": "40"})
     assert "train: inputs 17,000" in done.stdout
     assert "…" not in done.stdout
 
