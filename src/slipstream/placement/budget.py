@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -47,6 +49,7 @@ def rooms(
     keep: bool,
     batch_size: int,
     window: int,
+    apart: bool = False,
 ) -> list[Room]:
     """Share a budget out: the most accessed rows stay, the rest is room for the window.
 
@@ -58,6 +61,7 @@ def rooms(
         keep: Whether rows stay for good; otherwise all is room for the window.
         batch_size: Inputs of a batch.
         window: Batches to look ahead.
+        apart: Whether there are batches without any input whose rows all stay.
     """
     sizes = row_bytes(layout)
     if not keep:
@@ -66,17 +70,16 @@ def rooms(
         none = np.empty(0, dtype=np.int64)
         return [Room(max(1, int(group.rows * share)), none) for group in layout.groups]
     accesses = [_accesses(layout, number, counts) for number in range(len(layout.groups))]
-    lowest = _lowest_kept(accesses, sizes, inputs, budget, batch_size * window)
+    starts = [group.starts for group in layout.groups] if apart else None
+    coming = partial(_coming, accesses, sizes, inputs, batch_size * window, starts)
+    lowest = _lowest_kept(accesses, sizes, budget, coming)
     stays = [one >= lowest * size for one, size in zip(accesses, sizes, strict=True)]
-    coming = [
-        size * _expected(one[~kept], inputs, batch_size * window)
-        for one, size, kept in zip(accesses, sizes, stays, strict=True)
-    ]
+    room = coming(stays)
     left = budget - sum(int(kept.sum()) * size for kept, size in zip(stays, sizes, strict=True))
     made = []
     for number, group in enumerate(layout.groups):
         (rows,) = np.nonzero(stays[number])
-        share = coming[number] / sum(coming) if sum(coming) else 1 / len(sizes)
+        share = room[number] / sum(room) if sum(room) else 1 / len(sizes)
         slots = len(rows) + int(left * share) // sizes[number]
         made.append(Room(min(max(slots, 1), group.rows), rows))
     return made
@@ -87,14 +90,44 @@ def _accesses(layout: Layout, number: int, counts: Callable[[str], Array]) -> Ar
     return np.concatenate([counts(table.name.removesuffix(LINEAR)) for table in tables])
 
 
-def _expected(accesses: Array, inputs: int, drawn: int) -> float:
+def _expected(accesses: Array, inputs: int, drawn: float) -> float:
     """How many of these rows so many inputs are expected to touch."""
     chance = np.minimum(accesses / max(1, inputs), 1.0)
     return float(-np.expm1(drawn * np.log1p(-np.minimum(chance, 1 - 1e-9))).sum())
 
 
+def _coming(
+    accesses: Sequence[Array],
+    sizes: Sequence[int],
+    inputs: int,
+    drawn: int,
+    starts: Sequence[Sequence[int]] | None,
+    stays: Sequence[Array],
+) -> list[float]:
+    """The bytes of each group that so many inputs need beside the rows that stay.
+
+    With `starts`, where the tables of each group begin, for inputs with a row that does not stay:
+    there are at least as many of these as the column with the most such rows has.
+    """
+    chosen = float(drawn)
+    if starts is not None:
+        cold = [
+            int(one[first:last][~kept[first:last]].sum())
+            for one, kept, tables in zip(accesses, stays, starts, strict=True)
+            for first, last in pairwise(tables)
+        ]
+        chosen = drawn * inputs / min(max(1, *cold), max(1, inputs))
+    return [
+        size * _expected(one[~kept], inputs, chosen)
+        for one, size, kept in zip(accesses, sizes, stays, strict=True)
+    ]
+
+
 def _lowest_kept(
-    accesses: Sequence[Array], sizes: Sequence[int], inputs: int, budget: int, drawn: int
+    accesses: Sequence[Array],
+    sizes: Sequence[int],
+    budget: int,
+    coming: Callable[[Sequence[Array]], list[float]],
 ) -> float:
     """The fewest accesses a byte with which a row stays, such that all fits the budget."""
     worth = np.concatenate([one / size for one, size in zip(accesses, sizes, strict=True)])
@@ -102,11 +135,9 @@ def _lowest_kept(
     low, high = 0, len(steps)  # at `high` nothing is kept
     while low < high:
         middle = (low + high) // 2
-        taken = 0.0
-        for one, size in zip(accesses, sizes, strict=True):
-            stays = one >= steps[middle] * size
-            taken += size * (int(stays.sum()) + _SPARE * _expected(one[~stays], inputs, drawn))
-        if taken <= budget:
+        stays = [one >= steps[middle] * size for one, size in zip(accesses, sizes, strict=True)]
+        kept = sum(size * int(some.sum()) for some, size in zip(stays, sizes, strict=True))
+        if kept + _SPARE * sum(coming(stays)) <= budget:
             high = middle
         else:
             low = middle + 1

@@ -16,21 +16,23 @@ from slipstream.embedding.spec import Layout
 from slipstream.embedding.tables import Embeddings
 from slipstream.errors import ConfigError
 from slipstream.models import Model, build_model
-from slipstream.ordering import InputOrder
+from slipstream.ordering import Apart, InputOrder, Order, Rates
 from slipstream.placement.budget import budget_bytes, rooms
+from slipstream.placement.hot import HotInputs
 from slipstream.placement.resident import Resident
 from slipstream.placement.tiered import Room, Tiered
 from slipstream.plan import Placement
 from slipstream.training.dense import DensePart, worth_compiling
 from slipstream.training.engine import Engine
-from slipstream.training.strategies import strategy
+from slipstream.training.strategies import answers
 
+PREPARED = 3  # plans whose rows are on their way while a step is at work
 _COUNTED = 1 << 20
 
 
 def check(config: Config, dataset: Dataset) -> None:
     """Raise an error where a configuration asks for what is not there."""
-    strategy(config.strategy)
+    chosen = answers(config)
     if config.device != "cpu":
         raise ConfigError(f"device is {config.device!r}; this version trains on the cpu only.")
     if not len(dataset.train):
@@ -40,16 +42,41 @@ def check(config: Config, dataset: Dataset) -> None:
             "early_stopping.every_inputs needs a validation part, and this data set has none. "
             "Leave it out, or prepare the data set with a validation part."
         )
+    if chosen.ordering == "apart" and not len(dataset.validation):
+        raise ConfigError(
+            "Hot and cold batches alternate at a rate that follows the loss of the validation "
+            "part, and this data set has none. Prepare it with a validation part, or set "
+            "ordering.kind to as-is."
+        )
+    if chosen.ordering == "split" and config.compile == "on":
+        raise ConfigError(
+            "compile is on, but a batch in two parts has them in ever other sizes, and each would "
+            "be compiled anew. Set compile to off."
+        )
 
 
 def order_of(config: Config, dataset: Dataset) -> InputOrder:
-    """In what order the inputs of the training part come."""
+    """In what order the inputs of the training part come, as far as they are not rearranged."""
     return InputOrder(
         len(dataset.train),
         seed=config.seed if config.shuffle else None,
         epochs=config.epochs,
         limit=config.limit,
     )
+
+
+def arranged(
+    config: Config, layout: Layout, dataset: Dataset, rooms: Sequence[Room] | None
+) -> Order:
+    """The order of a run: as it is, or with hot and cold inputs apart."""
+    base, chosen = order_of(config, dataset), answers(config)
+    if chosen.ordering != "apart":
+        return base
+    if rooms is None or chosen.placement is None or not chosen.placement.keep:
+        rooms = _rooms(config, layout, dataset, keep=True, window=1)
+    hot = HotInputs(dataset.train, layout, [room.keep for room in rooms])
+    lag = config.ordering.lag or _least_lag(config, base)
+    return Apart(base, hot, config.ordering.segment * config.batch_size, Rates(lag), hot.digest)
 
 
 def model_of(config: Config, dataset: Dataset) -> Model:
@@ -89,25 +116,18 @@ def engine_of(
 
 def rooms_of(config: Config, layout: Layout, dataset: Dataset) -> list[Room] | None:
     """The fast tier of each group; None for a strategy without one."""
-    tier = strategy(config.strategy).placement
+    tier = answers(config).placement
     if tier is None:
         return None
-    return rooms(
-        layout,
-        dataset.counts,
-        len(dataset.train),
-        budget_bytes(config.placement.fast_memory, layout),
-        keep=tier.keep,
-        batch_size=config.batch_size,
-        window=config.placement.window or tier.window,
-    )
+    window = config.placement.window or tier.window
+    return _rooms(config, layout, dataset, keep=tier.keep, window=window)
 
 
 def tiered_of(
     config: Config, layout: Layout, dataset: Dataset, rooms: Sequence[Room] | None
 ) -> Placement:
     """Where the rows of the tables live when a batch is trained."""
-    tier = strategy(config.strategy).placement
+    tier = answers(config).placement
     if tier is None or rooms is None:
         return placement_of(layout, dataset)
     singles = [column.name for column in dataset.schema.singles]
@@ -119,9 +139,44 @@ def placement_of(layout: Layout, dataset: Dataset) -> Resident:
     return Resident(layout, [column.name for column in dataset.schema.singles])
 
 
-def resolved(config: Config, steps: int) -> Config:
+def resolved(config: Config, order: InputOrder) -> Config:
     """The configuration with what it leaves open decided, so that it repeats the run."""
-    return replace(config, compile="on" if worth_compiling(config, steps) else "off")
+    ordering = answers(config).ordering
+    compiled = ordering != "split" and worth_compiling(config, steps_of(config, order))
+    config = replace(config, compile="on" if compiled else "off")
+    if ordering != "apart":
+        return config
+    least = _least_lag(config, order)
+    lag = config.ordering.lag or least
+    if lag < least:
+        raise ConfigError(
+            f"ordering.lag is {lag}, but a rate must be decided {least} segments ahead: batches "
+            "are read and planned by then. Leave it out, or make segments longer."
+        )
+    return replace(config, ordering=replace(config.ordering, lag=lag))
+
+
+def _least_lag(config: Config, order: InputOrder) -> int:
+    """Segments that must be decided ahead, so that planning never waits for a decision."""
+    tier = answers(config).placement
+    window = 0 if tier is None else config.placement.window or tier.window
+    inputs = min(config.ordering.segment * config.batch_size, max(1, order.per_epoch))
+    return 1 + math.ceil((window + 1 + PREPARED) / math.ceil(inputs / config.batch_size))
+
+
+def _rooms(
+    config: Config, layout: Layout, dataset: Dataset, *, keep: bool, window: int
+) -> list[Room]:
+    return rooms(
+        layout,
+        dataset.counts,
+        len(dataset.train),
+        budget_bytes(config.placement.fast_memory, layout),
+        keep=keep,
+        batch_size=config.batch_size,
+        window=window,
+        apart=answers(config).ordering == "apart",
+    )
 
 
 def longest(dataset: Dataset) -> dict[str, int]:

@@ -36,6 +36,8 @@ class State:
         curve: The scores of the evaluation part so far.
         best_validation: The lowest logloss of the validation part.
         no_better: How many scores in a row were no better than that.
+        order: The arguments of the order that the position is in.
+        decisions: The losses that the order has asked for, each with its number.
         seconds: Time spent, by phase.
     """
 
@@ -51,6 +53,8 @@ class State:
     curve: list[dict[str, Any]] = field(default_factory=list)
     best_validation: float | None = None
     no_better: int = 0
+    order: dict[str, Any] = field(default_factory=dict)
+    decisions: list[tuple[int, float]] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_PHASES, 0.0))
 
     @property
