@@ -1,5 +1,6 @@
 """Data sets and configurations for runs that take a moment."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from slipstream import Lists, from_arrays
 from slipstream.config import Config
+from slipstream.training.state import Hooks
 
 SIZES = ("model.bottom=[4]", "model.top=[4]", "model.dim=2", "log.tensorboard=false")
 
@@ -27,6 +29,12 @@ def clicks(n=300, seed=0, **options):
         "evaluation": 0.1,
     }
     return from_arrays(**(given | options))
+
+
+def stop_after(asked):
+    """Says stop when it is asked for that time, and from then on."""
+    count = itertools.count()
+    return Hooks(stop=lambda: next(count) >= asked)
 
 
 def lines(run, kind=None):

@@ -4,11 +4,11 @@ import shutil
 
 import pytest
 from kills import outcome
-from small_runs import clicks, config, lines, skewed
+from small_runs import clicks, config, lines, skewed, stop_after
 
 from slipstream.errors import ConfigError
 from slipstream.training import build
-from slipstream.training.loop import Hooks, StoppedError, train
+from slipstream.training.loop import StoppedError, train
 from slipstream.training.strategies import STRATEGIES
 
 SETTINGS = ("ordering.segment=5", "placement.fast_memory=60%", "evaluate.at=[]")
@@ -16,12 +16,6 @@ SETTINGS = ("ordering.segment=5", "placement.fast_memory=60%", "evaluate.at=[]")
 
 def fae(*settings, **keys):
     return config(*SETTINGS, *settings, strategy="fae", **keys)
-
-
-def stop_after(asked):
-    """Says stop when it is asked for that time, and from then on."""
-    count = iter(range(10**9))
-    return Hooks(stop=lambda: next(count) >= asked)
 
 
 def apart_from_counts(run):

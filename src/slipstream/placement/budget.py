@@ -69,7 +69,7 @@ def rooms(
         share = min(1.0, budget / whole)
         none = np.empty(0, dtype=np.int64)
         return [Room(max(1, int(group.rows * share)), none) for group in layout.groups]
-    accesses = [_accesses(layout, number, counts) for number in range(len(layout.groups))]
+    accesses = [accesses_of(layout, number, counts) for number in range(len(layout.groups))]
     starts = [group.starts for group in layout.groups] if apart else None
     coming = partial(_coming, accesses, sizes, inputs, batch_size * window, starts)
     lowest = _lowest_kept(accesses, sizes, budget, coming)
@@ -85,7 +85,8 @@ def rooms(
     return made
 
 
-def _accesses(layout: Layout, number: int, counts: Callable[[str], Array]) -> Array:
+def accesses_of(layout: Layout, number: int, counts: Callable[[str], Array]) -> Array:
+    """The accesses of each row of a group in the training part."""
     tables = layout.groups[number].tables
     return np.concatenate([counts(table.name.removesuffix(LINEAR)) for table in tables])
 

@@ -17,14 +17,15 @@ from slipstream.embedding.tables import Embeddings
 from slipstream.errors import ConfigError
 from slipstream.models import Model, build_model
 from slipstream.ordering import Apart, InputOrder, Order, Rates
-from slipstream.placement.budget import budget_bytes, rooms
+from slipstream.placement.budget import accesses_of, budget_bytes, rooms
 from slipstream.placement.hot import HotInputs
+from slipstream.placement.popularity import Refresh
 from slipstream.placement.resident import Resident
 from slipstream.placement.tiered import Room, Tiered
 from slipstream.plan import Placement
 from slipstream.training.dense import DensePart, worth_compiling
 from slipstream.training.engine import Engine
-from slipstream.training.strategies import answers
+from slipstream.training.strategies import Tier, answers
 
 PREPARED = 3  # plans whose rows are on their way while a step is at work
 _COUNTED = 1 << 20
@@ -131,7 +132,38 @@ def tiered_of(
     if tier is None or rooms is None:
         return placement_of(layout, dataset)
     singles = [column.name for column in dataset.schema.singles]
-    return Tiered(layout, singles, rooms, config.placement.window or tier.window)
+    return Tiered(
+        layout,
+        singles,
+        _learned(rooms) if tier.learning else rooms,
+        config.placement.window or tier.window,
+        refresh=_refresh(config, tier, layout, dataset, rooms) if tier.keep else None,
+        split=answers(config).ordering == "split",
+    )
+
+
+def _learned(rooms: Sequence[Room]) -> list[Room]:
+    """The same fast tier with nothing in it at the start."""
+    return [replace(room, keep=room.keep[:0]) for room in rooms]
+
+
+def _refresh(
+    config: Config, tier: Tier, layout: Layout, dataset: Dataset, rooms: Sequence[Room]
+) -> Refresh:
+    """When the kept rows of a tier are chosen anew."""
+    order, decay = order_of(config, dataset), config.placement.decay
+    batches = order.per_epoch / config.batch_size
+    every = config.placement.refresh_batches or max(1, round(tier.refresh * batches))
+    every = every if tier.refresh else 0
+    first, known = max(1, round(tier.learning * batches)), None
+    if not tier.learning:
+        # As if the accesses of the whole part had come evenly, and had faded as those will.
+        first, share = every, (every or 1) * config.batch_size / len(dataset.train)
+        known = [
+            accesses_of(layout, number, dataset.counts) * min(1.0, share / max(1e-9, 1 - decay))
+            for number in range(len(layout.groups))
+        ]
+    return Refresh(first, every, [len(room.keep) for room in rooms], decay, known)
 
 
 def placement_of(layout: Layout, dataset: Dataset) -> Resident:

@@ -291,8 +291,7 @@ class Trainer:
 
     def _tell_order(self) -> None:
         """Give the order the loss that it asks for, of some inputs of the validation part."""
-        number = self.order.asks(self.state.position)
-        if number is None:
+        if (number := self.order.asks(self.state.position)) is None:
             return
         few = first_inputs(self.dataset.validation, self.config.ordering.validation_inputs)
         scores = self._evaluate("ordering", few)
