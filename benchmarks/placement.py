@@ -183,7 +183,7 @@ def measure(options: Namespace) -> tuple[dict[str, Figures], float, float]:
     made = {}
     for name, one in STRATEGIES.items():
         tier = one.placement
-        if tier is None:
+        if tier is None or one.ordering != "as-is":  # the batches here are as they come
             continue
         planning = Planning(layout, tier, options.fast_memory, batches, first)
         each = per_input(planning.carried, inputs)

@@ -1,12 +1,14 @@
 """Data sets and configurations for runs that take a moment."""
 
+import itertools
 import json
 from pathlib import Path
 
 import numpy as np
 
-from slipstream import from_arrays
+from slipstream import Lists, from_arrays
 from slipstream.config import Config
+from slipstream.training.state import Hooks
 
 SIZES = ("model.bottom=[4]", "model.top=[4]", "model.dim=2", "log.tensorboard=false")
 
@@ -29,7 +31,22 @@ def clicks(n=300, seed=0, **options):
     return from_arrays(**(given | options))
 
 
+def stop_after(asked):
+    """Says stop when it is asked for that time, and from then on."""
+    count = itertools.count()
+    return Hooks(stop=lambda: next(count) >= asked)
+
+
 def lines(run, kind=None):
     text = (Path(run) / "metrics.jsonl").read_text()
     made = [json.loads(line) for line in text.splitlines()]
     return [line for line in made if kind in (None, line["kind"])]
+
+
+def skewed(n=600, seed=0, **options):
+    """The same with ids that are drawn by a power law, and a list: some inputs are hot."""
+    random = np.random.default_rng(seed)
+    draw = lambda rows, size: (rows * random.random(size) ** 4).astype(np.int64)  # noqa: E731
+    lists = [draw(40, random.integers(0, 4)).tolist() for _ in range(n)]
+    columns = {"user": draw(200, n), "ad": draw(30, n), "seen": Lists.of(lists, "sum")}
+    return clicks(n, seed, columns=columns, **options)

@@ -77,6 +77,8 @@ class Plan:
         logit_offset: Added to each logit in the loss, or None.
         groups: Where the rows are, for each group of the layout.
         after: The step whose write-backs must have landed before rows are brought in.
+        parts: Where each part of the batch but the first begins; none for a batch in one part. The
+            inputs of the first of several parts need no row that is still to be brought in.
     """
 
     step: int
@@ -89,6 +91,7 @@ class Plan:
     logit_offset: Tensor | None
     groups: tuple[GroupPlan, ...]
     after: int = 0
+    parts: tuple[int, ...] = ()
 
     @property
     def capacity(self) -> int:
@@ -96,12 +99,27 @@ class Plan:
         return len(self.labels)
 
 
+def lookup_of(groups: Sequence[GroupPlan], first: int, last: int) -> tuple[GroupPlan, ...]:
+    """Where the rows of some inputs of a batch are, to be looked up."""
+    some = []
+    for group in groups:
+        lists = {}
+        for number, one in group.lists.items():
+            offsets = one.offsets[first : last + 1]
+            begin, end = int(offsets[0]), int(offsets[-1])
+            lists[number] = ListSlots(one.slots[begin:end], offsets - begin)
+        slots = group.slots[:, first:last].contiguous()
+        some.append(GroupPlan(slots, lists, fill=group.fill))
+    return tuple(some)
+
+
 class Placed(NamedTuple):
-    """A batch and where its rows are."""
+    """A batch, where its rows are, and where its parts begin."""
 
     batch: Batch
     groups: tuple[GroupPlan, ...]
     after: int = 0
+    parts: tuple[int, ...] = ()
 
 
 class Placement(Protocol):
@@ -129,7 +147,7 @@ class Planner:
     def plans(self, batches: Iterable[Batch], step: int = 1) -> Iterator[Plan]:
         """The plan of each batch; the first is step number `step`."""
         placed = self._placement.place(batches, step, update=self._update)
-        for number, (batch, groups, after) in enumerate(placed, start=step):
+        for number, (batch, groups, after, parts) in enumerate(placed, start=step):
             yield Plan(
                 step=number,
                 numbers=batch.numbers,
@@ -141,4 +159,5 @@ class Planner:
                 logit_offset=None,
                 groups=groups,
                 after=after,
+                parts=parts,
             )

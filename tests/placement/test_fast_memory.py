@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made import datasets
-from small_runs import clicks, config
+from small_runs import clicks, config, skewed
 
 from slipstream import ConfigError
 from slipstream.config import Config
@@ -15,12 +15,14 @@ from slipstream.placement.budget import (
     budget_bytes,
     budget_error,
     least_bytes,
+    rooms,
     share_out,
 )
 from slipstream.placement.need import Needed, at_most, needed_by
 from slipstream.placement.tiered import Tiered
 from slipstream.skew.popularity import Popularity, row_bytes
 from slipstream.skew.whatif import Sample
+from slipstream.training import build
 from slipstream.training.build import check, model_of, needed_rows, rooms_of
 from slipstream.training.loop import train
 
@@ -74,6 +76,54 @@ def test_a_budget_too_small_is_refused_before_the_folder_is_made_and_the_least_w
     one_less = chosen.with_settings([f"placement.fast_memory={int(least[:-1]) - 1}B"])
     with pytest.raises(ConfigError, match="too small"):
         check(one_less, dataset)
+
+
+@pytest.mark.parametrize("name", ["fae", "hotline", "fast"])
+@pytest.mark.parametrize("more", [1, 1.1, 1.5])
+@pytest.mark.parametrize("window", [1, 4])
+@pytest.mark.parametrize("batch_size", [4, 16])
+def test_the_least_fits_every_batch_also_apart_and_with_rows_that_are_chosen(
+    name, more, window, batch_size
+):
+    dataset = skewed()
+    keys = config(
+        f"placement.window={window}",
+        "placement.refresh_batches=2",
+        "placement.fast_memory=1B",
+        strategy=name,
+        batch_size=batch_size,
+        epochs=2,
+    )
+    layout = _layout(dataset)
+    least = least_bytes(row_bytes(layout), needed_rows(keys, layout, dataset).largest)
+    keys = keys.with_settings([f"placement.fast_memory={int(more * least)}B"])
+    check(keys, dataset)
+    made = rooms_of(keys, layout, dataset)
+    sizes = row_bytes(layout)
+    assert sum(r.slots * size for r, size in zip(made, sizes, strict=True)) <= int(more * least)
+    order = build.arranged(keys, layout, dataset, made)
+    tiered = build.tiered_of(keys, layout, dataset, made)
+    trained = 0
+    with Loader(dataset.train, batch_size, order=order) as loader:
+        for one in tiered.place(loader, 1, update=True):
+            trained += one.batch.n_valid
+            number = order.asks(one.batch.next_position)
+            if number is not None:
+                order.tell(number, 0.5)
+    assert trained == len(order)
+
+
+def test_cold_inputs_bring_more_rows_than_inputs_at_random():
+    dataset = skewed()
+    layout = _layout(dataset)
+    many = {"keep": True, "batch_size": 16, "window": 2}
+    budget = budget_bytes("60%", layout)
+    plain, apart = (
+        rooms(layout, dataset.counts, len(dataset.train), budget, **many, apart=one)
+        for one in (False, True)
+    )
+    assert sum(len(room.keep) for room in apart) < sum(len(room.keep) for room in plain)
+    assert sum(len(room.keep) for room in apart) > 0
 
 
 def test_the_needed_rows_are_found_exactly_only_where_it_matters():

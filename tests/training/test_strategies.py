@@ -68,8 +68,8 @@ def test_stopped_anywhere_and_resumed_with_other_strategies_and_budgets_it_ends_
     assert json.loads((run / "summary.json").read_text())["weights_digest"] == wanted
 
 
-def test_what_changes_more_than_the_placement_may_not_change_on_the_way(tmp_path, monkeypatch):
-    other = STRATEGIES["fast"]._replace(ordering="apart")
+def test_which_inputs_are_trained_may_not_change_on_the_way(tmp_path, monkeypatch):
+    other = STRATEGIES["fast"]._replace(skipping="some")
     monkeypatch.setitem(STRATEGIES, "other", other)
     with pytest.raises(StoppedError):
         train(clicks(), config(), tmp_path, hooks=Hooks(stop=stop_at(3)))
@@ -86,7 +86,9 @@ def test_counts_are_the_same_every_time_and_add_up(name, tmp_path):
     carried = first["carried"]
     assert carried == second["carried"]
     assert carried["hits"] + carried["misses"] == carried["lookups"] > 0
-    assert carried["rows_in"] == carried["rows_out"] == carried["misses"]
+    assert carried["rows_in"] == carried["misses"]
+    # Of the rows that are kept at the start some have left, as rows are chosen anew.
+    assert 0 <= carried["rows_out"] - carried["rows_in"] <= first["hot_rows"]
     assert carried["bytes_in"] == carried["rows_in"] * 4 * 3, "two elements and a sum"
     assert first["hot_access_share"] == carried["hits"] / carried["lookups"]
     assert carried["per_input"] == {key: carried[key] / 240 for key in COUNTED}

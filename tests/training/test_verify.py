@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from small_runs import clicks, config
+from small_runs import clicks, config, skewed
 from typer.testing import CliRunner
 
 from slipstream import Dataset
@@ -31,7 +31,7 @@ def test_every_strategy_keeps_its_promise(name):
     assert resident.values > 3 * rows, "two elements and the optimizer's state, and the dense part"
 
 
-@pytest.mark.parametrize("name", ["bagpipe", "fast"])
+@pytest.mark.parametrize("name", ["fae", "hotline", "bagpipe", "fast"])
 @pytest.mark.parametrize(
     "settings",
     [
@@ -55,11 +55,35 @@ def test_also_with_other_optimizers_storages_models_and_epochs(name, settings):
     assert all(one.holds for one in made), made
 
 
-@pytest.mark.parametrize("name", ["bagpipe", "fast"])
+@pytest.mark.parametrize("name", ["fae", "hotline", "bagpipe", "fast"])
 def test_also_with_histories(name, histories):
     wanted = config(strategy=name, batch_size=64).with_settings(["model={name: tbsm, dim: 4}"])
-    made = verify(Dataset.open(histories), wanted.with_settings(["placement.fast_memory=40%"]), 10)
+    made = verify(Dataset.open(histories), wanted.with_settings(["placement.fast_memory=60%"]), 10)
     assert all(one.holds for one in made), made
+
+
+def test_hot_and_cold_apart_is_the_same_bits_on_the_same_batches_over_many_decisions():
+    keys = config("ordering.segment=5", "placement.fast_memory=60%", strategy="fae", epochs=2)
+    for settings in ((), ("placement.kind=lookahead",), ("placement.kind=slow",)):
+        resident, reference = verify(skewed(), keys.with_settings(settings), 60)
+        assert resident.allowed == 0
+        assert resident.holds
+        assert reference.holds
+        assert resident.steps == 60
+
+
+def test_what_is_promised_follows_the_ordering():
+    keys = config("placement.fast_memory=60%", "placement.refresh_batches=3")
+    for name, kind, allowed in (
+        ("hotline", "null", 1e-4),
+        ("hotline", "as-is", 0),
+        ("fast", "split", 1e-4),
+    ):
+        chosen = keys.with_settings([f"strategy={name}", f"ordering.kind={kind}"])
+        resident, reference = verify(skewed(), chosen, 20)
+        assert resident.allowed == allowed
+        assert resident.holds
+        assert reference.holds
 
 
 def test_a_row_that_is_not_written_back_is_found_and_named(monkeypatch):

@@ -32,7 +32,11 @@ def train(
         None, metavar="FILE", help="A YAML file; see docs/config.md."
     ),
     model: str | None = typer.Option(None, help="dlrm, tbsm, dcn, deepfm or wide_deep.  [dlrm]"),
-    strategy: str | None = typer.Option(None, help="How inputs and rows are handled.  [plain]"),
+    strategy: str | None = typer.Option(
+        None, help="plain, fae, hotline, bagpipe or fast.  [plain]"
+    ),
+    ordering: str | None = typer.Option(None, help="Instead of the strategy's ordering."),
+    placement: str | None = typer.Option(None, help="Instead of the strategy's placement."),
     batch_size: int | None = typer.Option(None, help="Inputs of a step.  [2048]"),
     epochs: int | None = typer.Option(None, help="How often every input comes.  [1]"),
     limit: int | None = typer.Option(None, help="Train on the first inputs only."),
@@ -60,6 +64,8 @@ def train(
         "data": None if data is None else str(data),
         "model.name": model,
         "strategy": strategy,
+        "ordering.kind": ordering,
+        "placement.kind": placement,
         "batch_size": batch_size,
         "epochs": epochs,
         "limit": limit,

@@ -20,6 +20,7 @@ from slipstream.config.sections import (
     Evaluate,
     Log,
     Model,
+    Ordering,
     Placement,
     Schedule,
 )
@@ -64,6 +65,7 @@ class Config(Section):
     embedding: Embedding = key(Embedding, "How rows of embedding tables are kept and moved")
     dense: Dense = key(Dense, "How the dense part of the model is trained")
     schedule: Schedule = key(Schedule, "How learning rates change")
+    ordering: Ordering = key(Ordering, "In what order inputs come")
     placement: Placement = key(Placement, "Where rows live, for strategies with a fast tier")
     evaluate: Evaluate = key(Evaluate, "When and how predictions are scored")
     early_stopping: EarlyStopping = key(EarlyStopping, "Stop when the model gets no better")

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 RowOptimizerName = Literal["sgd", "adagrad", "rowwise_adagrad", "adam"]
 StorageName = Literal["fp32", "bf16", "split-bf16", "fp64"]
 InitName = Literal["uniform", "normal", "zeros"]
+# And those in `training/strategies.py`.
+OrderingName = Literal["as-is", "apart", "split"]
+PlacementName = Literal["slow", "popular", "learned", "lookahead", "popular+lookahead"]
 
 ROW_LR = {"sgd": 0.1, "adagrad": 0.1, "rowwise_adagrad": 0.1, "adam": 0.001}
 DENSE_LR = {"sgd": 0.1, "adagrad": 0.01, "adam": 0.001}
@@ -176,11 +179,28 @@ class Schedule(Section):
 
 
 @dataclass(frozen=True)
+class Ordering(Section):
+    """In what order inputs come."""
+
+    WHERE: ClassVar[str] = "ordering"
+
+    kind: OrderingName | None = key(None, "How inputs are ordered; null is as the strategy says")
+    segment: int = key(64, "Batches that are sorted apart together", least=1)
+    lag: int | None = key(
+        None, "Segments from a decision on the rate to its effect; null is the fewest", least=1
+    )
+    validation_inputs: int = key(
+        8192, "The first inputs of the validation part, whose loss the rate follows", least=1
+    )
+
+
+@dataclass(frozen=True)
 class Placement(Section):
     """Where rows live, for strategies with a fast tier."""
 
     WHERE: ClassVar[str] = "placement"
 
+    kind: PlacementName | None = key(None, "Where rows live; null is as the strategy says")
     fast_memory: str = key(
         "5%",
         "Size of the fast tier, optimizer state counted: bytes, a share of all rows, or auto",
@@ -188,7 +208,16 @@ class Placement(Section):
         allowed="a size such as 256MiB, a share such as 5%, or auto",
     )
     window: int | None = key(
-        None, "Most batches to look ahead; null is 200 for bagpipe, 8 for fast", least=1
+        None, "Most batches to look ahead; null is 200 for bagpipe, 8 for fast, else 1", least=1
+    )
+    refresh_batches: int | None = key(
+        None,
+        "Choose the kept rows anew after so many batches, where the placement does; null is 1 % "
+        "of an epoch",
+        least=1,
+    )
+    decay: float = key(
+        0.9, "What is left of the accesses counted so far when rows are chosen", least=0, most=1
     )
 
 

@@ -6,7 +6,6 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import asdict
 from itertools import islice
 from queue import SimpleQueue
 from typing import Any
@@ -15,8 +14,8 @@ import torch
 
 from slipstream.data.batch import Batch, BatchReader
 from slipstream.data.dataset import Part
-from slipstream.errors import ConfigError
-from slipstream.ordering import Cut, InputOrder, check_share, into_batches
+from slipstream.errors import ConfigError, SlipstreamError
+from slipstream.ordering import Cut, InputOrder, Order, check_share
 
 
 class Loader:
@@ -50,7 +49,7 @@ class Loader:
         part: Part,
         batch_size: int,
         *,
-        order: InputOrder | None = None,
+        order: Order | None = None,
         rank: int = 0,
         world_size: int = 1,
         ahead: int = 4,
@@ -59,7 +58,7 @@ class Loader:
     ) -> None:
         self.part = part
         self.batch_size = batch_size
-        self.order = InputOrder(len(part)) if order is None else order
+        self.order: Order = InputOrder(len(part)) if order is None else order
         if self.order.rows != len(part):
             raise ConfigError(
                 f"The order is for {self.order.rows} inputs, but part {part.name!r} has "
@@ -94,7 +93,7 @@ class Loader:
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader stands, and in which order; what was read ahead is not part of it."""
-        return {"position": self._position, "order": asdict(self.order)}
+        return {"position": self._position, "order": self.order.arguments()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go to where another loader stood, of the same order but any batch or world size.
@@ -102,7 +101,7 @@ class Loader:
         More or fewer epochs are no other order. A state of a position alone is taken as it is.
         """
         position = state["position"]
-        here = asdict(self.order)
+        here = self.order.arguments()
         for name, value in state.get("order", {}).items():
             if name != "epochs" and here.get(name) != value:
                 raise ConfigError(
@@ -137,6 +136,11 @@ class Loader:
 
     def __next__(self) -> Batch:
         if not self.peek(1):
+            if self._undecided:
+                raise SlipstreamError(
+                    f"What comes at position {self._position} is not decided yet: the order waits "
+                    "for a loss. Tell it, or read fewer batches ahead."
+                )
             self._exhausted = True
             raise StopIteration
         try:
@@ -165,23 +169,34 @@ class Loader:
         self._exhausted = False
         self._ready: deque[Batch] = deque()
         self._reading: deque[_Task] = deque()
-        self._cuts = into_batches(
-            self.order.chunks(position),
-            self.batch_size,
-            rank=self.rank,
-            world_size=self.world_size,
+        self._undecided = False
+        self._cuts = self.order.cuts(
+            position, self.batch_size, rank=self.rank, world_size=self.world_size
         )
 
     def _read_more(self, batches: int) -> bool:
         """Have at least so many batches read, and say whether any are on their way."""
-        at_once = self._reader.at_once
-        while len(self._reading) * at_once < batches:
-            cuts = list(islice(self._cuts, at_once))
+        under_way = sum(task.count for task in self._reading)
+        while under_way < batches:
+            cuts = self._at_once()
             if not cuts:
                 break
+            under_way += len(cuts)
             self._reading.append(_Task(self._reader, cuts))
             self._tasks.put(self._reading[-1])
         return bool(self._reading)
+
+    def _at_once(self) -> list[Cut]:
+        """Batches to be read together: only the last may be short, and all are decided."""
+        cuts: list[Cut] = []
+        for cut in self._cuts:
+            self._undecided = cut is None
+            if cut is None:
+                break
+            cuts.append(cut)
+            if len(cuts) == self._reader.at_once or len(cut.numbers) < self.batch_size:
+                break
+        return cuts
 
 
 class _Task:
@@ -192,6 +207,7 @@ class _Task:
 
     def __init__(self, reader: BatchReader, cuts: list[Cut]) -> None:
         self._reader, self._cuts = reader, cuts
+        self.count = len(cuts)
         self._begun, self._done = threading.Lock(), threading.Lock()
         self._done.acquire()
         self._batches: list[Batch] = []

@@ -108,13 +108,13 @@ class Embeddings:
         )
 
     def update(
-        self, groups: Sequence[GroupPlan], embedded: Embedded, *, step: int, factor: float = 1.0
+        self, groups: Sequence[GroupPlan], *embedded: Embedded, step: int, factor: float = 1.0
     ) -> None:
         """Move the rows by the gradients that a lookup has collected.
 
         Args:
             groups: The plan of the batch.
-            embedded: What the lookup gave, after the backward pass.
+            embedded: What the lookup of each part of the batch gave, after the backward pass.
             step: The number of the step, from 1.
             factor: Of every table's learning rate.
         """
@@ -142,21 +142,26 @@ class Embeddings:
         """Where the slots of a plan are: the slow store, unless it brings rows into the fast."""
         return self.stores if plan.fill is None else self.fast
 
-    def _gradient(self, number: int, plan: GroupPlan, embedded: Embedded) -> Tensor | None:
+    def _gradient(self, number: int, plan: GroupPlan, parts: Sequence[Embedded]) -> Tensor | None:
         """The gradient vectors of a group as `Touched` numbers them."""
         group = self.layout.groups[number]
         order = self.layout.sequences
-        leaves = [embedded.vectors[number]]
-        leaves += [embedded.sequences[order.index(n)] for n in group.sequences]
-        if all(leaf.grad is None for leaf in leaves):
+        leaves = [[part.vectors[number] for part in parts]]
+        leaves += [[part.sequences[order.index(n)] for part in parts] for n in group.sequences]
+        if all(leaf.grad is None for some in leaves for leaf in some):
             return None
-        pieces = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves]
+        pieces = [_joined_gradient(some) for some in leaves]
         for place, n in enumerate(group.features):
             if self.layout.features[n].kind == "mean":
                 size = plan.lists[n].offsets.diff().clamp(min=1)
                 pieces[0][:, place] /= size.to(pieces[0].dtype)[:, None]
         flat = [piece.reshape(-1, group.dim) for piece in pieces]
         return flat[0] if len(flat) == 1 else torch.cat(flat)
+
+
+def _joined_gradient(parts: Sequence[Tensor]) -> Tensor:
+    found = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in parts]
+    return found[0] if len(found) == 1 else torch.cat(found)
 
 
 def _nothing(group: int, rows: Array) -> None:

@@ -1,6 +1,18 @@
 """In what order inputs come."""
 
-from slipstream.ordering.batching import Cut, check_share, into_batches
-from slipstream.ordering.order import Chunk, InputOrder
+from slipstream.ordering.apart import Apart
+from slipstream.ordering.batching import Chunk, Cut, check_share, into_batches
+from slipstream.ordering.order import InputOrder
+from slipstream.ordering.protocol import Order
+from slipstream.ordering.scheduler import Rates
 
-__all__ = ["Chunk", "Cut", "InputOrder", "check_share", "into_batches"]
+__all__ = [
+    "Apart",
+    "Chunk",
+    "Cut",
+    "InputOrder",
+    "Order",
+    "Rates",
+    "check_share",
+    "into_batches",
+]

@@ -9,7 +9,13 @@ import numpy as np
 
 from slipstream.data.inputs import Array
 from slipstream.errors import ConfigError
-from slipstream.ordering.order import Chunk
+
+
+class Chunk(NamedTuple):
+    """Consecutive inputs of an order: where each stands in it, and its number in the part."""
+
+    positions: Array
+    numbers: Array
 
 
 class Cut(NamedTuple):
@@ -53,8 +59,13 @@ def into_batches(
         held -= whole
     if held:
         positions, numbers = _joined(left)
-        start, stop = (held * r // world_size for r in (rank, rank + 1))
-        yield Cut(numbers[start:stop], int(positions[-1]) + 1)
+        yield Cut(shared_out(numbers, rank, world_size), int(positions[-1]) + 1)
+
+
+def shared_out(numbers: Array, rank: int, world_size: int) -> Array:
+    """One rank's share of a step with fewer inputs than fit."""
+    start, stop = (len(numbers) * r // world_size for r in (rank, rank + 1))
+    return numbers[start:stop]
 
 
 def check_share(batch_size: int, rank: int, world_size: int) -> None:

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from slipstream.data.inputs import Array
 from slipstream.errors import ConfigError
+from slipstream.ordering.batching import Chunk, Cut, into_batches
 
 RUN = 8
 _CHUNK = 1 << 15
 _ROUNDS = 6
-
-
-class Chunk(NamedTuple):
-    """Consecutive inputs of an order: where each stands in it, and its number in the part."""
-
-    positions: Array
-    numbers: Array
 
 
 @dataclass(frozen=True)
@@ -96,6 +90,24 @@ class InputOrder:
             stop = min(start - start % self.per_epoch % _CHUNK + _CHUNK, len(self))
             yield Chunk(np.arange(start, stop), self.numbers(start, stop))
             start = stop
+
+    def cuts(
+        self, position: int, batch_size: int, *, rank: int = 0, world_size: int = 1
+    ) -> Iterator[Cut | None]:
+        """The batches of one rank from a position on."""
+        return into_batches(self.chunks(position), batch_size, rank=rank, world_size=world_size)
+
+    def arguments(self) -> dict[str, Any]:
+        """What makes it another sequence if it differs, and the number of epochs."""
+        return asdict(self)
+
+    def asks(self, position: int) -> int | None:
+        """None: no loss changes this order."""
+        del position
+        return None
+
+    def tell(self, number: int, loss: float) -> None:
+        """Nothing follows from a loss."""
 
     def _within_epoch(self, epoch: int, first: int, last: int) -> Array:
         if self.seed is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -60,13 +61,23 @@ def least_bytes(sizes: Sequence[int], largest: Sequence[int]) -> int:
     return sum(size * max(1, rows) for size, rows in zip(sizes, largest, strict=True))
 
 
-def budget_error(sizes: Sequence[int], largest: Sequence[int], budget: int) -> str | None:
-    """What is wrong with a budget that cannot hold the largest batch; None if it can."""
+def budget_error(
+    sizes: Sequence[int], largest: Sequence[int], budget: int, *, bound: bool = False
+) -> str | None:
+    """What is wrong with a budget that cannot hold the largest batch; None if it can.
+
+    Args:
+        sizes: Bytes of a row of each group.
+        largest: The most rows that a batch needs, of each group.
+        budget: Bytes of the fast tier.
+        bound: Whether these are a bound, and no batch may need so many.
+    """
     least = least_bytes(sizes, largest)
     if budget >= least:
         return None
+    needs = "a batch can need up to" if bound else "the largest batch needs"
     return (
-        f"A fast tier of {budget:,} bytes is too small: the largest batch needs "
+        f"A fast tier of {budget:,} bytes is too small: {needs} "
         f"{sum(largest):,} rows at once, which are {least:,} bytes with their optimizer state. "
         f"Set placement.fast_memory to {_rounded_up(least)} or more, or use smaller batches."
     )
@@ -82,6 +93,7 @@ def rooms(
     batch_size: int,
     window: int,
     needed: Needed | None = None,
+    apart: bool = False,
 ) -> list[Room]:
     """Share a budget out: the most accessed rows stay, the rest is room for the window.
 
@@ -95,10 +107,20 @@ def rooms(
         window: Batches to look ahead.
         needed: The most rows that a batch needs: there is room for them, or an error that says
             how much it takes. Without it the planner says so, in the middle of a training.
+        apart: Whether there are batches without any input whose rows all stay: more rows come for
+            these.
     """
     popularity = Popularity.of(layout, counts)
-    drawn = batch_size * window
-    return share_out(popularity, inputs, budget, keep=keep, drawn=drawn, needed=needed)
+    more = _more_apart(layout, popularity, inputs) if apart and keep else None
+    return share_out(
+        popularity,
+        inputs,
+        budget,
+        keep=keep,
+        drawn=batch_size * window,
+        needed=needed,
+        more=more,
+    )
 
 
 def share_out(
@@ -109,16 +131,28 @@ def share_out(
     keep: bool,
     drawn: int,
     needed: Needed | None = None,
+    more: Array | None = None,
 ) -> list[Room]:
-    """As `rooms`, of rows that were put in order already; `drawn` inputs are in the window."""
+    """As `rooms`, of rows that were put in order already.
+
+    Args:
+        popularity: The rows in order.
+        inputs: Inputs of the training part.
+        budget: Bytes of the fast tier, optimizer state counted.
+        keep: Whether rows stay for good.
+        drawn: Inputs in the window.
+        needed: The most rows that a batch needs.
+        more: How many times as many rows come as inputs drawn at random need, where the first
+            blocks stay: for none, one, two and so on up to all blocks.
+    """
     sizes, rows = popularity.sizes, [len(one) for one in popularity.accesses]
     if needed is not None:
-        error = budget_error(sizes, needed.largest, budget)
+        error = budget_error(sizes, needed.largest, budget, bound=needed.beyond is None)
         if error is not None:
             raise ConfigError(error)
     needed = needed or Needed([0] * len(sizes))
     if keep:
-        return _with_kept(popularity, inputs, budget, drawn, needed)
+        return _with_kept(popularity, inputs, budget, drawn, needed, more)
     floor = needed.largest
     rest = [have - least for have, least in zip(rows, floor, strict=True)]
     left = budget - sum(size * least for size, least in zip(sizes, floor, strict=True))
@@ -129,7 +163,12 @@ def share_out(
 
 
 def _with_kept(
-    popularity: Popularity, inputs: int, budget: int, drawn: int, needed: Needed
+    popularity: Popularity,
+    inputs: int,
+    budget: int,
+    drawn: int,
+    needed: Needed,
+    more: Array | None,
 ) -> list[Room]:
     """Keep as many of the best rows as leave room for the window, and for every batch."""
     sizes, rows = popularity.sizes, [len(one) for one in popularity.accesses]
@@ -143,6 +182,8 @@ def _with_kept(
         keep = np.concatenate([[0], np.cumsum(np.where(mine, blocks.rows, 0))])
         expected = np.concatenate([[0], np.cumsum(np.where(mine, coming, 0.0))])
         left.append(np.maximum(expected[-1] - expected, 0.0))
+        if more is not None:
+            left[number] = np.minimum(more * left[number], rows[number] - keep)
         kept += size * keep
         # The number of rows that come varies by less than the root of what is expected.
         window += size * (_SPARE * left[number] + 6 * np.sqrt(left[number]))
@@ -165,6 +206,24 @@ def _with_kept(
         slots = len(keep) + need[number] + int(max(0, budget - spent) * share) // sizes[number]
         made.append(Room(min(max(slots, 1), rows[number]), keep))
     return made
+
+
+def _more_apart(layout: Layout, popularity: Popularity, inputs: int) -> Array:
+    """How many times as many rows come for inputs of which each has a row that does not stay.
+
+    There are at least as many such inputs as the table with the most such accesses has of these,
+    where its column has one id an input; and k times as many inputs need at most k times as many
+    rows.
+    """
+    blocks = len(popularity.blocks.rows)
+    cold = np.zeros(blocks + 1)
+    pairs = zip(layout.groups, popularity.accesses, popularity.block_of(), strict=True)
+    for group, accesses, block_of in pairs:
+        for first, last in pairwise(group.starts):
+            mine = np.bincount(block_of[first:last], accesses[first:last], minlength=blocks)
+            beyond = np.concatenate([np.cumsum(mine[::-1])[::-1], [0.0]])
+            cold = np.maximum(cold, beyond)
+    return np.asarray(inputs / np.clip(cold, 1, max(1, inputs)))
 
 
 def _chance(accesses: Array, inputs: int, drawn: int) -> Array:

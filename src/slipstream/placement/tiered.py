@@ -16,6 +16,8 @@ from slipstream.data.inputs import Array
 from slipstream.embedding.kernels import tiers
 from slipstream.embedding.spec import Layout
 from slipstream.errors import ConfigError
+from slipstream.ordering.split import in_two
+from slipstream.placement.popularity import Popular, Refresh
 from slipstream.placement.resident import Resident
 from slipstream.plan import GroupPlan, ListSlots, Moves, Placed
 
@@ -33,6 +35,9 @@ class Room:
     keep: Array
 
 
+_Read = tuple[Batch, tuple[GroupPlan, ...], tuple[int, ...]]
+
+
 class Tiered:
     """Plans which rows are brought into the fast tier, and which leave it, looking ahead.
 
@@ -40,21 +45,35 @@ class Tiered:
     fit, up to `window` batches: what does not fit makes it shorter, never wrong. Nothing that
     decides reads the clock: the same batches give the same plans.
 
+    Which rows are kept can be chosen anew on the way. A row that is chosen comes with the next
+    batch that needs it, and stays; one that is no longer leaves with the next plan, or when the
+    window needs it no more.
+
     Args:
         layout: Tables and features.
         singles: The names of the columns in the block of single ids, in order.
         rooms: The fast tier of each group.
         window: The most batches to look ahead, the current one among them.
+        refresh: When kept rows are chosen anew; None keeps the same ones for good.
+        split: Whether inputs whose rows are all kept come first in their batch, as a part of it.
     """
 
     def __init__(
-        self, layout: Layout, singles: Sequence[str], rooms: Sequence[Room], window: int
+        self,
+        layout: Layout,
+        singles: Sequence[str],
+        rooms: Sequence[Room],
+        window: int,
+        *,
+        refresh: Refresh | None = None,
+        split: bool = False,
     ) -> None:
         if window < 1:
             raise ConfigError(f"The window is {window} batches; it must be at least 1.")
         self._resident = Resident(layout, singles)
         self._window = window
         self._groups, self._rooms = layout.groups, rooms
+        self._refresh, self._split = refresh, split
         self._tiers = self._fresh()
 
     def place(self, batches: Iterable[Batch], step: int, *, update: bool) -> Iterator[Placed]:
@@ -62,16 +81,18 @@ class Tiered:
         self._tiers = self._fresh()  # plans do not depend on what was placed before
         waiting: deque[_Waiting] = deque()
         coming = iter(batches)
-        held: tuple[Batch, tuple[GroupPlan, ...]] | None = None
+        held: _Read | None = None
         number = step
         while True:
+            if self._refresh is not None and self._refresh.due(number):
+                for place, tier in enumerate(self._tiers):
+                    known = [one.groups for one in waiting] + ([held[1]] if held else [])
+                    tier.choose([_rows(groups[place]) for groups in known], number)
             while len(waiting) < self._window:
                 if held is None:
-                    batch = next(coming, None)
-                    if batch is None:
-                        break
-                    plan = self._resident.plan(batch.ids, batch.lists, batch.n_valid)
-                    held = batch, plan
+                    held = self._read(coming)
+                if held is None:
+                    break
                 rows = [_rows(group) for group in held[1]]
                 each = list(zip(self._tiers, rows, strict=True))
                 found = [tier.survey(some, number) for tier, some in each]
@@ -83,25 +104,62 @@ class Tiered:
                 for (tier, some), added in zip(each, new, strict=True):
                     tier.enter(some, added, number + len(waiting))
                 after = max((step for _, step in found), default=0)
+                if self._refresh is not None and self._refresh.every:
+                    for tier, group in zip(self._tiers, held[1], strict=True):
+                        tier.count(group)
                 waiting.append(_Waiting(*held, after))
                 held = None
             if not waiting:
                 return
-            batch, groups, after = waiting.popleft().parts
-            placed = tuple(
-                tier.emit(group, number, update)
-                for tier, group in zip(self._tiers, groups, strict=True)
-            )
-            yield Placed(batch, placed, after)
+            first = waiting.popleft()
+            if held is None and self._refresh is not None:
+                held = self._read(coming)
+            placed = []
+            for place, (tier, group) in enumerate(zip(self._tiers, first.groups, strict=True)):
+                window = [_rows(one.groups[place]) for one in waiting]
+                ahead = _rows(held[1][place]) if held is not None else None
+                placed.append(tier.emit(group, number, update, window, ahead))
+            yield Placed(first.batch, tuple(placed), first.after, first.parts)
             number += 1
 
     def _fresh(self) -> list[_Tier]:
-        pairs = zip(self._groups, self._rooms, strict=True)
-        return [_Tier(group.rows, room) for group, room in pairs]
+        """The tiers as they are before the first batch."""
+        made = []
+        for number, (group, room) in enumerate(zip(self._groups, self._rooms, strict=True)):
+            popular = None
+            if self._refresh is not None:
+                known = self._refresh.known
+                popular = Popular(
+                    group.rows,
+                    room.keep,
+                    self._refresh.most[number],
+                    self._refresh.decay,
+                    None if known is None else known[number],
+                )
+            made.append(_Tier(group.rows, room, popular))
+        return made
 
     def kept(self) -> list[Moves]:
         """The rows that are in the fast tier from the start, and their slots."""
         return [tier.kept for tier in self._tiers]
+
+    def _read(self, coming: Iterator[Batch]) -> _Read | None:
+        """The next batch and its rows; None at the end."""
+        batch = next(coming, None)
+        if batch is None:
+            return None
+        batch, parts = self._in_parts(batch)
+        return batch, self._resident.plan(batch.ids, batch.lists, batch.n_valid), parts
+
+    def _in_parts(self, batch: Batch) -> tuple[Batch, tuple[int, ...]]:
+        """The batch, split if that is wanted, and where its parts begin."""
+        if not self._split:
+            return batch, ()
+        found = self._resident.plan(batch.ids, batch.lists, batch.n_valid, update=False)
+        popular = np.ones(batch.n_valid, dtype=bool)
+        for tier, group in zip(self._tiers, found, strict=True):
+            popular &= tier.keeps_all(group, batch.n_valid)
+        return in_two(batch, popular)
 
     def _say_what_fits(self, new: list[int], step: int) -> None:
         """Raise the error of a batch that does not fit alone, about what lacks the most room."""
@@ -125,17 +183,14 @@ class _Waiting:
 
     batch: Batch
     groups: tuple[GroupPlan, ...]
+    parts: tuple[int, ...]
     after: int
-
-    @property
-    def parts(self) -> tuple[Batch, tuple[GroupPlan, ...], int]:
-        return self.batch, self.groups, self.after
 
 
 class _Tier:
     """The fast tier of one group: which row is in which slot, and how long it is needed."""
 
-    def __init__(self, rows: int, room: Room) -> None:
+    def __init__(self, rows: int, room: Room, popular: Popular | None = None) -> None:
         if len(room.keep) > room.slots:
             raise ConfigError(
                 f"{len(room.keep):,} rows cannot be kept in {room.slots:,} slots; keep fewer."
@@ -149,9 +204,12 @@ class _Tier:
         self.last_use[room.keep] = tiers.KEPT
         self.kept = _moves(np.asarray(room.keep, dtype=np.int64), slots)
         # Popped from the end: low slots first.
-        self.free = np.arange(room.slots - 1, len(room.keep) - 1, -1, dtype=np.int32)
-        self.n_free = len(self.free)
-        self.wanted = 0  # rows of the window that are not kept
+        self.n_free = room.slots - len(room.keep)
+        self.free = np.zeros(room.slots, dtype=np.int32)
+        self.free[: self.n_free] = np.arange(room.slots - 1, len(room.keep) - 1, -1)
+        self.wanted = 0  # rows that are not kept: those of the window, and those about to leave
+        self.popular = popular
+        self.leaving = np.empty(0, dtype=np.int64)
 
     def survey(self, rows: Array, first: int) -> tuple[int, int]:
         """The rows that a batch adds to the window, and the step whose write-backs it waits for."""
@@ -160,15 +218,59 @@ class _Tier:
 
     def fits(self, new: int) -> bool:
         """Whether so many more rows fit beside those of the window."""
-        return self.wanted + new <= len(self.free)
+        return self.wanted + new <= self.slots - self.kept_rows
 
     def enter(self, rows: Array, new: int, step: int) -> None:
         """A batch enters the window, with so many rows that were not in it yet."""
         self.wanted += new
         tiers.enter(rows, self.last_use, step)
 
-    def emit(self, group: GroupPlan, step: int, update: bool) -> GroupPlan:
-        """The plan of the first batch of the window, which then leaves it."""
+    def count(self, group: GroupPlan) -> None:
+        """The rows of a batch that has entered the window; each counts once, as it comes once."""
+        if self.popular is not None and group.touched is not None:
+            rows = group.touched.rows.numpy()
+            self.popular.count(rows, np.ones(len(rows)))
+
+    def choose(self, window: Sequence[Array], step: int) -> None:
+        """Choose the kept rows anew; the batches that were read begin at this step."""
+        assert self.popular is not None, "only tiers that learn what is popular choose"
+        dropped = self.popular.choose()
+        dropped = dropped[self.last_use[dropped] == tiers.KEPT]
+        self.kept_rows -= len(dropped)
+        self.wanted += len(dropped)
+        self.last_use[dropped] = step
+        is_dropped = np.zeros(len(self.last_use), dtype=bool)
+        is_dropped[dropped] = True
+        for later, rows in enumerate(window):
+            self.last_use[rows[is_dropped[rows]]] = step + later
+        self.leaving = dropped[self.last_use[dropped] == step]
+
+    def keeps_all(self, group: GroupPlan, n: int) -> Array:
+        """Whether all rows of each input are kept, and so in the fast tier by now."""
+        kept = (self.last_use[group.slots.numpy()[:, :n]] == tiers.KEPT).all(axis=0)
+        for one in group.lists.values():
+            others = self.last_use[one.slots.numpy()] != tiers.KEPT
+            before = np.concatenate([[0], np.cumsum(others)])[one.offsets.numpy()]
+            kept &= np.diff(before)[:n] == 0
+        return kept
+
+    def emit(
+        self,
+        group: GroupPlan,
+        step: int,
+        update: bool,
+        window: Sequence[Array],
+        ahead: Array | None,
+    ) -> GroupPlan:
+        """The plan of the first batch of the window, which then leaves it.
+
+        Args:
+            group: The batch.
+            step: Its number.
+            update: Whether the plan is for training.
+            window: The rows of the batches behind it.
+            ahead: The rows of the batch behind these.
+        """
         assert group.touched is not None, "the rows of a batch are found as if it were trained"
         rows = group.touched.rows.numpy()
         fill_rows = np.empty(len(rows), dtype=np.int64)
@@ -181,9 +283,18 @@ class _Tier:
         lists = {
             k: ListSlots(self._slots(one.slots), one.offsets) for k, one in group.lists.items()
         }
-        away_rows, away_slots = np.empty_like(fill_rows), np.empty_like(fill_slots)
+        if self.popular is not None:
+            stay = rows[self.popular.chosen[rows] & (self.last_use[rows] != tiers.KEPT)]
+            self.last_use[stay] = tiers.KEPT
+            self.kept_rows += len(stay)
+            self.wanted -= len(stay)
+            if ahead is not None:
+                self._make_room(self.popular, step, window, ahead)
+        away = rows if not len(self.leaving) else self._with_leaving(rows)
+        away_rows = np.empty(len(away), dtype=np.int64)
+        away_slots = np.empty(len(away), dtype=np.int32)
         gone = tiers.send_away(
-            rows,
+            away,
             self.slot_of,
             self.last_use,
             step,
@@ -196,6 +307,28 @@ class _Tier:
         self.wanted -= gone
         evict = _moves(away_rows[:gone], away_slots[:gone])
         return GroupPlan(slots, lists, touched if update else None, fill, evict)
+
+    def _make_room(
+        self, popular: Popular, step: int, window: Sequence[Array], ahead: Array
+    ) -> None:
+        """Keep fewer rows where a coming batch would not fit beside them: slower, never wrong."""
+        needed = int((self.last_use[ahead] != tiers.KEPT).sum())
+        short = needed - (self.slots - self.kept_rows)
+        if short <= 0:
+            return
+        spare = self.last_use == tiers.KEPT
+        for needs in (*window, ahead):
+            spare[needs] = False
+        dropped = popular.drop(np.flatnonzero(spare), short)
+        self.kept_rows -= len(dropped)
+        self.wanted += len(dropped)
+        self.last_use[dropped] = step
+        self.leaving = np.concatenate([self.leaving, dropped])
+
+    def _with_leaving(self, rows: Array) -> Array:
+        others = np.setdiff1d(self.leaving, rows)  # its own rows a plan sends away by itself
+        self.leaving = self.leaving[:0]
+        return np.concatenate([rows, others])
 
     def _slots(self, rows: Tensor) -> Tensor:
         slots = torch.empty_like(rows)

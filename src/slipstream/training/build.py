@@ -17,7 +17,7 @@ from slipstream.embedding.spec import Layout
 from slipstream.embedding.tables import Embeddings
 from slipstream.errors import ConfigError
 from slipstream.models import Model, build_model
-from slipstream.ordering import InputOrder
+from slipstream.ordering import Apart, InputOrder, Order, Rates
 from slipstream.placement.budget import (
     all_bytes,
     auto_bytes,
@@ -26,22 +26,25 @@ from slipstream.placement.budget import (
     least_bytes,
     rooms,
 )
+from slipstream.placement.hot import HotInputs
 from slipstream.placement.need import Needed, at_most, needed_by
+from slipstream.placement.popularity import Refresh
 from slipstream.placement.resident import Resident
 from slipstream.placement.tiered import Room, Tiered
 from slipstream.plan import Placement
-from slipstream.skew.popularity import Popularity, row_bytes
+from slipstream.skew.popularity import Popularity, accesses_of, row_bytes
 from slipstream.training.dense import DensePart, worth_compiling
 from slipstream.training.engine import Engine
-from slipstream.training.strategies import strategy
+from slipstream.training.strategies import Tier, answers
 
 COUNTED = 1 << 20
+PREPARED = 3  # plans whose rows are on their way while a step is at work
 _SMALL_BATCH = 16  # so often a batch fits a fast tier for which its exact rows do not matter
 
 
 def check(config: Config, dataset: Dataset) -> None:
     """Raise an error where a configuration asks for what is not there."""
-    strategy(config.strategy)
+    chosen = answers(config)
     if config.device != "cpu":
         raise ConfigError(f"device is {config.device!r}; this version trains on the cpu only.")
     if not len(dataset.train):
@@ -51,23 +54,49 @@ def check(config: Config, dataset: Dataset) -> None:
             "early_stopping.every_inputs needs a validation part, and this data set has none. "
             "Leave it out, or prepare the data set with a validation part."
         )
-    if strategy(config.strategy).placement is not None:
+    if chosen.ordering == "apart" and not len(dataset.validation):
+        raise ConfigError(
+            "Hot and cold batches alternate at a rate that follows the loss of the validation "
+            "part, and this data set has none. Prepare it with a validation part, or set "
+            "ordering.kind to as-is."
+        )
+    if chosen.ordering == "split" and config.compile == "on":
+        raise ConfigError(
+            "compile is on, but a batch in two parts has them in ever other sizes, and each would "
+            "be compiled anew. Set compile to off."
+        )
+    if chosen.placement is not None or chosen.ordering == "apart":
         layout = model_of(config, dataset).layout
         needed = needed_rows(config, layout, dataset)
         budget = fast_bytes(config, layout, dataset, needed)
-        error = budget_error(row_bytes(layout), needed.largest, budget)
+        bound = needed.beyond is None
+        error = budget_error(row_bytes(layout), needed.largest, budget, bound=bound)
         if error is not None:
             raise ConfigError(error)
 
 
 def order_of(config: Config, dataset: Dataset) -> InputOrder:
-    """In what order the inputs of the training part come."""
+    """In what order the inputs of the training part come, as far as they are not rearranged."""
     return InputOrder(
         len(dataset.train),
         seed=config.seed if config.shuffle else None,
         epochs=config.epochs,
         limit=config.limit,
     )
+
+
+def arranged(
+    config: Config, layout: Layout, dataset: Dataset, rooms: Sequence[Room] | None
+) -> Order:
+    """The order of a run: as it is, or with hot and cold inputs apart."""
+    base, chosen = order_of(config, dataset), answers(config)
+    if chosen.ordering != "apart":
+        return base
+    if rooms is None or chosen.placement is None or not chosen.placement.keep:
+        rooms = _rooms(config, layout, dataset, keep=True, window=1)
+    hot = HotInputs(dataset.train, layout, [room.keep for room in rooms])
+    lag = config.ordering.lag or _least_lag(config, base)
+    return Apart(base, hot, config.ordering.segment * config.batch_size, Rates(lag), hot.digest)
 
 
 def model_of(config: Config, dataset: Dataset) -> Model:
@@ -109,20 +138,11 @@ def engine_of(
 
 def rooms_of(config: Config, layout: Layout, dataset: Dataset) -> list[Room] | None:
     """The fast tier of each group; None for a strategy without one."""
-    tier = strategy(config.strategy).placement
+    tier = answers(config).placement
     if tier is None:
         return None
-    needed = needed_rows(config, layout, dataset)
-    return rooms(
-        layout,
-        dataset.counts,
-        len(dataset.train),
-        fast_bytes(config, layout, dataset, needed),
-        keep=tier.keep,
-        batch_size=config.batch_size,
-        window=config.placement.window or tier.window,
-        needed=needed,
-    )
+    window = config.placement.window or tier.window
+    return _rooms(config, layout, dataset, keep=tier.keep, window=window)
 
 
 def fast_bytes(config: Config, layout: Layout, dataset: Dataset, needed: Needed) -> int:
@@ -137,13 +157,15 @@ def fast_bytes(config: Config, layout: Layout, dataset: Dataset, needed: Needed)
 def needed_rows(config: Config, layout: Layout, dataset: Dataset) -> Needed:
     """The most rows that a batch needs, or a bound where that is small.
 
-    Every batch is looked at only where the fast tier is so small that it matters.
+    Every batch is looked at only where the fast tier is so small that it matters. With hot and
+    cold inputs apart it is the bound: what is in a batch then depends on the rows that are kept.
     """
     lists = dataset.manifest.parts["train"].lists
     longest = {name: stats.longest for name, stats in lists.items()}
     bound = at_most(layout, config.batch_size, longest)
     budget = budget_bytes(config.placement.fast_memory, layout, lambda: all_bytes(layout))
-    if _SMALL_BATCH * least_bytes(row_bytes(layout), bound) <= budget:
+    apart = answers(config).ordering == "apart"
+    if apart or _SMALL_BATCH * least_bytes(row_bytes(layout), bound) <= budget:
         return Needed(bound)
     singles = [column.name for column in dataset.schema.singles]
     with Loader(dataset.train, config.batch_size, order=order_of(config, dataset)) as loader:
@@ -155,11 +177,40 @@ def tiered_of(
     config: Config, layout: Layout, dataset: Dataset, rooms: Sequence[Room] | None
 ) -> Placement:
     """Where the rows of the tables live when a batch is trained."""
-    tier = strategy(config.strategy).placement
+    tier = answers(config).placement
     if tier is None or rooms is None:
         return placement_of(layout, dataset)
     singles = [column.name for column in dataset.schema.singles]
-    return Tiered(layout, singles, rooms, config.placement.window or tier.window)
+    return Tiered(
+        layout,
+        singles,
+        _learned(rooms) if tier.learning else rooms,
+        config.placement.window or tier.window,
+        refresh=_refresh(config, tier, layout, dataset, rooms) if tier.keep else None,
+        split=answers(config).ordering == "split",
+    )
+
+
+def _learned(rooms: Sequence[Room]) -> list[Room]:
+    """The same fast tier with nothing in it at the start."""
+    return [replace(room, keep=room.keep[:0]) for room in rooms]
+
+
+def _refresh(
+    config: Config, tier: Tier, layout: Layout, dataset: Dataset, rooms: Sequence[Room]
+) -> Refresh:
+    """When the kept rows of a tier are chosen anew."""
+    order, decay = order_of(config, dataset), config.placement.decay
+    batches = order.per_epoch / config.batch_size
+    every = config.placement.refresh_batches or max(1, round(tier.refresh * batches))
+    every = every if tier.refresh else 0
+    first, known = max(1, round(tier.learning * batches)), None
+    if not tier.learning:
+        # As if the accesses of the whole part had come evenly, and had faded as those will.
+        first, share = every, (every or 1) * config.batch_size / len(dataset.train)
+        faded = min(1.0, share / max(1e-9, 1 - decay))
+        known = [one * faded for one in accesses_of(layout, dataset.counts)]
+    return Refresh(first, every, [len(room.keep) for room in rooms], decay, known)
 
 
 def placement_of(layout: Layout, dataset: Dataset) -> Resident:
@@ -167,9 +218,46 @@ def placement_of(layout: Layout, dataset: Dataset) -> Resident:
     return Resident(layout, [column.name for column in dataset.schema.singles])
 
 
-def resolved(config: Config, steps: int) -> Config:
+def resolved(config: Config, order: InputOrder) -> Config:
     """The configuration with what it leaves open decided, so that it repeats the run."""
-    return replace(config, compile="on" if worth_compiling(config, steps) else "off")
+    ordering = answers(config).ordering
+    compiled = ordering != "split" and worth_compiling(config, steps_of(config, order))
+    config = replace(config, compile="on" if compiled else "off")
+    if ordering != "apart":
+        return config
+    least = _least_lag(config, order)
+    lag = config.ordering.lag or least
+    if lag < least:
+        raise ConfigError(
+            f"ordering.lag is {lag}, but a rate must be decided {least} segments ahead: batches "
+            "are read and planned by then. Leave it out, or make segments longer."
+        )
+    return replace(config, ordering=replace(config.ordering, lag=lag))
+
+
+def _least_lag(config: Config, order: InputOrder) -> int:
+    """Segments that must be decided ahead, so that planning never waits for a decision."""
+    tier = answers(config).placement
+    window = 0 if tier is None else config.placement.window or tier.window
+    inputs = min(config.ordering.segment * config.batch_size, max(1, order.per_epoch))
+    return 1 + math.ceil((window + 1 + PREPARED) / math.ceil(inputs / config.batch_size))
+
+
+def _rooms(
+    config: Config, layout: Layout, dataset: Dataset, *, keep: bool, window: int
+) -> list[Room]:
+    needed = needed_rows(config, layout, dataset)
+    return rooms(
+        layout,
+        dataset.counts,
+        len(dataset.train),
+        fast_bytes(config, layout, dataset, needed),
+        keep=keep,
+        batch_size=config.batch_size,
+        window=window,
+        needed=needed,
+        apart=answers(config).ordering == "apart",
+    )
 
 
 def longest(dataset: Dataset) -> dict[str, int]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from slipstream.embedding.spec import Embedded
 from slipstream.embedding.tables import Embeddings
-from slipstream.plan import Plan
+from slipstream.plan import Plan, lookup_of
 from slipstream.training.dense import DensePart
 
 
@@ -33,13 +35,23 @@ class Engine:
         self.dense = dense
 
     def forward(self, plan: Plan) -> Stepped:
-        """Look up, predict, and collect the gradients of a batch; nothing moves yet."""
-        self.tables.arrive(plan)
-        self._embedded = self.tables.lookup(plan.groups)
-        logits = self.dense.logits(plan.dense, self._embedded)
-        loss = loss_of(logits, plan)
-        loss.backward()
-        return Stepped(float(loss.detach()), logits.detach())
+        """Look up, predict, and collect the gradients of a batch; nothing moves yet.
+
+        A batch in several parts begins with the first while the rows of the others arrive.
+        """
+        bounds = (0, *plan.parts, plan.capacity)
+        self._embedded: list[Embedded] = []
+        losses, logits = [], []
+        for number, (first, last) in enumerate(pairwise(bounds)):
+            if number == min(1, len(plan.parts)):
+                self.tables.arrive(plan)
+            groups = lookup_of(plan.groups, first, last) if plan.parts else plan.groups
+            self._embedded.append(self.tables.lookup(groups))
+            logits.append(self.dense.logits(plan.dense[first:last], self._embedded[-1]))
+            loss = loss_of(logits[-1], plan, first, last)
+            loss.backward()
+            losses.append(float(loss.detach()))
+        return Stepped(sum(losses), torch.cat([one.detach() for one in logits]))
 
     def move(self, plan: Plan, factor: float = 1.0) -> None:
         """Move rows and weights by the gradients of `forward`.
@@ -48,7 +60,7 @@ class Engine:
             plan: The plan that was given to `forward`.
             factor: Of all learning rates.
         """
-        self.tables.update(plan.groups, self._embedded, step=plan.step, factor=factor)
+        self.tables.update(plan.groups, *self._embedded, step=plan.step, factor=factor)
         self.tables.leave(plan)
         self.dense.step(factor)
         del self._embedded
@@ -60,9 +72,18 @@ class Engine:
             return self.dense.logits(plan.dense, embedded, train=False)
 
 
-def loss_of(logits: Tensor, plan: Plan) -> Tensor:
-    """The weighted sum of the inputs' logloss over the batch's capacity, which is constant."""
+def loss_of(logits: Tensor, plan: Plan, first: int = 0, last: int | None = None) -> Tensor:
+    """The weighted sum of the inputs' logloss over the batch's capacity, which is constant.
+
+    Args:
+        logits: Of some inputs of the batch.
+        plan: Of the whole batch.
+        first: The first of these inputs.
+        last: The one after the last; None is the end of the batch.
+    """
+    part = slice(first, last)
     if plan.logit_offset is not None:
-        logits = logits + plan.logit_offset
-    losses = binary_cross_entropy_with_logits(logits, plan.labels.to(logits), reduction="none")
-    return (losses * plan.weight.to(logits)).sum() / plan.capacity
+        logits = logits + plan.logit_offset[part]
+    labels, weight = plan.labels[part].to(logits), plan.weight[part].to(logits)
+    losses = binary_cross_entropy_with_logits(logits, labels, reduction="none")
+    return (losses * weight).sum() / plan.capacity

@@ -73,7 +73,7 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
     model = without_values(lambda: build.model_of(_without_statistics(config), dataset))
     layout = model.layout
     weights = sum(one.numel() for one in model.parameters())
-    compiled = build.resolved(config, build.steps_of(config, build.order_of(config, dataset)))
+    compiled = build.resolved(config, build.order_of(config, dataset))
     process = _PROCESS + (_COMPILED if compiled.compile == "on" else 0)
     dense = 4 * weights * (2 + _STATES[config.dense.optimizer])
     rows = rows_bytes(layout)

@@ -44,6 +44,11 @@ def evaluate(
     return metrics.result()
 
 
+def first_inputs(part: Part, count: int) -> Part:
+    """The first inputs of a part, at most so many."""
+    return Part(part.name, part.schema, part.runs(0, min(count, len(part))))
+
+
 def predictions(
     engine: Engine, placement: Placement, part: Part, batch_size: int
 ) -> Iterator[tuple[Batch, Tensor]]:

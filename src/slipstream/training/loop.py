@@ -15,7 +15,7 @@ import torch
 
 from slipstream.config import Config
 from slipstream.data.batch import Batch
-from slipstream.data.dataset import Dataset
+from slipstream.data.dataset import Dataset, Part
 from slipstream.data.loader import Loader
 from slipstream.models import Model
 from slipstream.placement.counting import count
@@ -24,14 +24,14 @@ from slipstream.skew.popularity import row_bytes
 from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints, Found, load
 from slipstream.training.diverged import DivergedError, diverged_after, diverged_in
-from slipstream.training.evaluation import evaluate
+from slipstream.training.evaluation import evaluate, first_inputs
 from slipstream.training.fit import described
 from slipstream.training.init_from import WarmStart, located, warm_start
 from slipstream.training.memory import Peak, keep_memory
 from slipstream.training.metrics import Scores
 from slipstream.training.progress import Pace, Report
 from slipstream.training.recent import Recent
-from slipstream.training.resume import to_go_on_from, to_go_on_with
+from slipstream.training.resume import take_up_order, to_go_on_from, to_go_on_with
 from slipstream.training.run import Lines, Run
 from slipstream.training.schedule import rate
 from slipstream.training.state import Hooks, State, StoppedError
@@ -40,7 +40,6 @@ from slipstream.training.summary import summary_of
 __all__ = ["DivergedError", "Hooks", "State", "StoppedError", "Trainer", "train"]
 
 _RECENT = 1 << 16
-_PREPARED = 3  # plans whose rows are on their way while a step is at work
 
 
 def train(
@@ -81,7 +80,7 @@ def train(
     # Everything that can be wrong with what was asked for is found before the folder is touched.
     build.check(config, dataset)
     order = build.order_of(config, dataset)
-    config = build.resolved(config, build.steps_of(config, order))
+    config = build.resolved(config, order)
     if dataset.folder is not None:
         config = replace(config, data=str(dataset.folder.absolute()))
     model = build.model_of(config, dataset)
@@ -123,8 +122,7 @@ class Trainer:
         model: Model,
     ) -> None:
         self.dataset, self.config, self.run, self.hooks = dataset, config, run, hooks
-        self.order = build.order_of(config, dataset)
-        self.total = len(self.order)
+        self.total = len(build.order_of(config, dataset))
         self.saver = Checkpoints(run.checkpoints, config.checkpoint.keep)
         stack.enter_context(self.saver)
         self.model = model
@@ -165,6 +163,8 @@ class Trainer:
             self.hooks.say(f"Going on from input {self.state.position:,} of {self.total:,}.")
         elif warm is not None:
             self.state.init_from = warm.fill(self.engine)
+        self.order = build.arranged(self.config, self.model.layout, self.dataset, self.rooms)
+        take_up_order(self.state, build.order_of(self.config, self.dataset), self.order)
         board = self.config.log.tensorboard
         self.lines = Lines(self.run.folder, length, board, self.state.position)
         self._stack.callback(self.lines.close)
@@ -230,7 +230,7 @@ class Trainer:
 
     def _prepare(self, plans: Iterator[Plan], coming: deque[Plan]) -> None:
         """Have the plans of the next steps, and what they need on its way."""
-        while len(coming) < _PREPARED:
+        while len(coming) < build.PREPARED:
             plan = next(plans, None)
             if plan is None:
                 return
@@ -262,6 +262,7 @@ class Trainer:
                 self._score(share)
         if state.crossed(self.config.early_stopping.every_inputs):
             self._validate()
+        self._tell_order()
 
     def _save_if_due(self) -> None:
         minutes = self.config.checkpoint.every_minutes
@@ -295,19 +296,31 @@ class Trainer:
 
     def _score(self, share: float) -> Scores:
         """Score the evaluation part: a point of the learning curve."""
-        scores = self._evaluate("evaluation")
+        scores = self._evaluate("evaluation", self.dataset.evaluation)
         line = {"kind": "evaluation", "position": self.state.position, "share": share}
         line |= scores.to_json()
         self.state.curve.append(line | {"total": self.total})
         self.lines.write(line | {"train_seconds": self.state.train_seconds})
         return scores
 
+    def _tell_order(self) -> None:
+        """Give the order the loss that it asks for, of some inputs of the validation part."""
+        if (number := self.order.asks(self.state.position)) is None:
+            return
+        few = first_inputs(self.dataset.validation, self.config.ordering.validation_inputs)
+        scores = self._evaluate("ordering", few)
+        assert scores.logloss is not None, "checked before training began"
+        self.order.tell(number, scores.logloss)
+        self.state.decisions.append((number, scores.logloss))
+        line = {"kind": "ordering", "position": self.state.position, "decision": number}
+        self.lines.write(line | {"logloss": scores.logloss})
+
     def _validate(self) -> None:
         """Score the validation part, which steers; stop if it has not got better for long."""
         state, stop = self.state, self.config.early_stopping
         if state.validated == state.position:
             return
-        scores = self._evaluate("validation")
+        scores = self._evaluate("validation", self.dataset.validation)
         assert scores.logloss is not None, "checked before training began"
         state.validated = state.position
         self.lines.write({"kind": "validation", "position": state.position, **scores.to_json()})
@@ -322,11 +335,11 @@ class Trainer:
                 f"{state.position:,} of {self.total:,}."
             )
 
-    def _evaluate(self, part: str) -> Scores:
+    def _evaluate(self, part: str, inputs: Part) -> Scores:
         if self._scores is not None and self._scores[:2] == (self.state.step, part):
             return self._scores[2]  # one step can pass several points of evaluation
         size = self.config.evaluate.batch_size or self.config.batch_size
-        inputs, done = self.dataset.parts[part], 0
+        done = 0
 
         def each(count: int) -> None:
             nonlocal done

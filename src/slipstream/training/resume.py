@@ -8,13 +8,16 @@ from dataclasses import replace
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.errors import ConfigError
+from slipstream.ordering import InputOrder, Order
+from slipstream.ordering.apart import segment_at
 from slipstream.training.checkpoint import Found, newest
 from slipstream.training.run import Run
+from slipstream.training.state import State
 from slipstream.training.strategies import strategy
 
 # What may change when a run is resumed; `data` is the place of the data set, which is recognized.
-# Where rows live does not change what is trained, so the placement may change too.
-_FREE = ("data", "threads", "checkpoint", "log", "epochs", "placement")
+# Where rows live does not change what is trained; whether the order may change, its segments say.
+_FREE = ("data", "threads", "checkpoint", "log", "epochs", "placement", "ordering")
 
 
 def to_go_on_with(run: Run, wanted: Config) -> Config:
@@ -27,9 +30,11 @@ def to_go_on_with(run: Run, wanted: Config) -> Config:
     begun = run.config
     if wanted.compile == "auto":
         wanted = replace(wanted, compile=begun.compile)
+    if wanted.ordering.lag is None:
+        wanted = replace(wanted, ordering=replace(wanted.ordering, lag=begun.ordering.lag))
     free = (
         (*_FREE, "strategy")
-        if strategy(begun.strategy).same_but_for_placement(strategy(wanted.strategy))
+        if strategy(begun.strategy).trains_as_many(strategy(wanted.strategy))
         else _FREE
     )
     fixed = [key for key in begun.differences(wanted) if key.partition(".")[0] not in free]
@@ -71,3 +76,37 @@ def to_go_on_from(
             f"epochs {config.epochs} it would be {total:,} in all. Give it at least as many epochs."
         )
     return found
+
+
+def take_up_order(state: State, base: InputOrder, order: Order) -> None:
+    """Go on in an order with what was decided, or in another one where both have come as far.
+
+    Args:
+        state: Where the run stands.
+        base: The order without anything rearranged.
+        order: The order it is to go on in.
+    """
+    before, now = (
+        {k: v for k, v in one.items() if k != "epochs"} for one in (state.order, order.arguments())
+    )
+    if before != now:
+        for segment in (one["segment"] for one in (before, now) if "segment" in one):
+            _check_ends(state.position, base.per_epoch, segment)
+        state.decisions = []
+    state.order = now
+    for number, loss in state.decisions:
+        order.tell(number, loss)
+
+
+def _check_ends(position: int, per_epoch: int, segment: int) -> None:
+    """Raise an error unless a segment ends there: inside one, other inputs come first."""
+    if position == 0:
+        return
+    _, start, stop = segment_at(position - 1, per_epoch, segment)
+    if stop != position:
+        raise ConfigError(
+            f"The run stands at input {position:,}, between {start:,} and {stop:,}, where hot and "
+            "cold inputs are sorted apart: in another order some would come twice and some never. "
+            "Go on as it was begun, or from a checkpoint at the end of a segment "
+            f"(checkpoint.every_inputs={segment})."
+        )

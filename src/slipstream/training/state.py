@@ -39,6 +39,8 @@ class State:
         no_better: How many scores in a row were no better than that.
         init_from: What a warm start took over from another run, if there was one.
         carried: What was carried between the tiers, by name.
+        order: The arguments of the order that the position is in.
+        decisions: The losses that the order has asked for, each with its number.
         seconds: Time spent, by phase.
     """
 
@@ -56,6 +58,8 @@ class State:
     no_better: int = 0
     init_from: dict[str, Any] | None = None
     carried: dict[str, int] = field(default_factory=nothing_carried)
+    order: dict[str, Any] = field(default_factory=dict)
+    decisions: list[tuple[int, float]] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_PHASES, 0.0))
 
     @property

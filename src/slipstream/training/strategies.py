@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from slipstream.config import Config
 from slipstream.errors import ConfigError, did_you_mean
+
+Promise = Literal["bits", "rounding"]
 
 
 class Tier(NamedTuple):
@@ -13,17 +16,21 @@ class Tier(NamedTuple):
     Args:
         keep: Whether the most accessed rows stay in it.
         window: The most batches to look ahead, where the configuration does not say.
+        learning: The share of an epoch after which rows are kept; 0 keeps some from the start.
+        refresh: The share of an epoch after which the kept rows are chosen anew; 0 never does.
     """
 
     keep: bool
     window: int
+    learning: float = 0.0
+    refresh: float = 0.0
 
 
 class Strategy(NamedTuple):
     """In what order inputs come, which are trained, and where rows live when their batch comes.
 
     Args:
-        ordering: as is.
+        ordering: as-is; apart: no batch mixes hot and cold inputs; split: each batch in two parts.
         skipping: all.
         placement: How a fast tier is used; None trains in the slow one.
         promise: What is trained, beside plain training on the same batches: the same bits, or
@@ -33,17 +40,27 @@ class Strategy(NamedTuple):
     ordering: str
     skipping: str
     placement: Tier | None
-    promise: Literal["bits", "rounding"] = "bits"
+    promise: Promise = "bits"
 
-    def same_but_for_placement(self, other: Strategy) -> bool:
-        """Whether a run may change from one to the other on its way."""
-        return (self.ordering, self.skipping) == (other.ordering, other.skipping)
+    def trains_as_many(self, other: Strategy) -> bool:
+        """Whether a run may change from one to the other, where their orders allow it."""
+        return self.skipping == other.skipping
 
+
+PLACEMENTS = {
+    "slow": None,
+    "popular": Tier(keep=True, window=1),
+    "learned": Tier(keep=True, window=1, learning=0.05, refresh=0.01),
+    "lookahead": Tier(keep=False, window=200),
+    "popular+lookahead": Tier(keep=True, window=8, refresh=0.01),
+}
 
 STRATEGIES = {
-    "plain": Strategy("as is", "all", None),
-    "bagpipe": Strategy("as is", "all", Tier(keep=False, window=200)),
-    "fast": Strategy("as is", "all", Tier(keep=True, window=8)),
+    "plain": Strategy("as-is", "all", PLACEMENTS["slow"]),
+    "fae": Strategy("apart", "all", PLACEMENTS["popular"]),
+    "hotline": Strategy("split", "all", PLACEMENTS["learned"], promise="rounding"),
+    "bagpipe": Strategy("as-is", "all", PLACEMENTS["lookahead"]),
+    "fast": Strategy("as-is", "all", PLACEMENTS["popular+lookahead"]),
 }
 
 
@@ -52,3 +69,33 @@ def strategy(name: str) -> Strategy:
     if name not in STRATEGIES:
         raise ConfigError(f"There is no strategy {name!r}.{did_you_mean(name, STRATEGIES)}")
     return STRATEGIES[name]
+
+
+def answers(config: Config) -> Strategy:
+    """The strategy of a configuration, with the answers that it gives itself.
+
+    Example:
+        >>> answers(Config(strategy="fae").with_settings(["placement.kind=lookahead"])).placement
+        Tier(keep=False, window=200, learning=0.0, refresh=0.0)
+    """
+    chosen = strategy(config.strategy)
+    if config.ordering.kind is not None:
+        # The sums of a batch in two parts are made in another order.
+        promise: Promise = "rounding" if config.ordering.kind == "split" else "bits"
+        chosen = chosen._replace(ordering=config.ordering.kind, promise=promise)
+    if config.placement.kind is not None:
+        chosen = chosen._replace(placement=PLACEMENTS[config.placement.kind])
+    tier = chosen.placement
+    if chosen.ordering == "split" and (tier is None or not tier.keep):
+        raise ConfigError(
+            "Batches are split into inputs whose rows are kept in the fast tier and others, and "
+            "with this placement no rows are kept. Set placement.kind to popular, learned or "
+            "popular+lookahead, or ordering.kind to as-is."
+        )
+    if chosen.ordering == "apart" and tier is not None and tier.learning:
+        raise ConfigError(
+            "Hot and cold inputs are told apart by the rows that are popular from the start, and "
+            "with this placement those are only learned on the way. Set placement.kind to "
+            "popular, or ordering.kind to split."
+        )
+    return chosen
