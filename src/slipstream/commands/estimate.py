@@ -14,6 +14,7 @@ from slipstream.commands.train import chosen_config
 _MEANINGS = {
     "process": "Python, PyTorch and compiled kernels",
     "rows": "embedding rows with their optimizer state",
+    "fast": "the fast tier, where each row is, and the window of batches",
     "dense": "dense weights, gradients, optimizer state",
     "activations": "what a step works on, and its plan",
     "loader": "batches read ahead",
@@ -31,6 +32,8 @@ def estimate(
     ),
     model: str | None = typer.Option(None, help="dlrm, tbsm, dcn, deepfm or wide_deep."),
     strategy: str | None = typer.Option(None, help="How inputs and rows are handled."),
+    ordering: str | None = typer.Option(None, help="Instead of the strategy's ordering."),
+    placement: str | None = typer.Option(None, help="Instead of the strategy's placement."),
     batch_size: int | None = typer.Option(None, help="Inputs of a step."),
     epochs: int | None = typer.Option(None, help="How often every input comes."),
     limit: int | None = typer.Option(None, help="Train on the first inputs only."),
@@ -58,6 +61,8 @@ def estimate(
     flags = {
         "model.name": model,
         "strategy": strategy,
+        "ordering.kind": ordering,
+        "placement.kind": placement,
         "batch_size": batch_size,
         "epochs": epochs,
         "limit": limit,

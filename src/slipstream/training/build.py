@@ -136,6 +136,12 @@ def engine_of(
     return Engine(tables, DensePart(model, config.dense, config.precision, compiled))
 
 
+def window_of(config: Config) -> int:
+    """The most batches that are planned ahead of the one being trained; 0 without a fast tier."""
+    tier = answers(config).placement
+    return 0 if tier is None else config.placement.window or tier.window
+
+
 def rooms_of(config: Config, layout: Layout, dataset: Dataset) -> list[Room] | None:
     """The fast tier of each group; None for a strategy without one."""
     tier = answers(config).placement
@@ -237,8 +243,7 @@ def resolved(config: Config, order: InputOrder) -> Config:
 
 def _least_lag(config: Config, order: InputOrder) -> int:
     """Segments that must be decided ahead, so that planning never waits for a decision."""
-    tier = answers(config).placement
-    window = 0 if tier is None else config.placement.window or tier.window
+    window = window_of(config)
     inputs = min(config.ordering.segment * config.batch_size, max(1, order.per_epoch))
     return 1 + math.ceil((window + 1 + PREPARED) / math.ceil(inputs / config.batch_size))
 

@@ -27,6 +27,9 @@ _PROCESS, _COMPILED, _TENSORBOARD = 262 * MIB, 80 * MIB, 8 * MIB
 # once, because freed pieces are kept for the next step and seldom fit each other.
 _HELD = 2.5
 _PLAN = 160  # bytes for each lookup of a batch: slots, distinct rows, where gradients come from
+_PLANNED = 32  # bytes for each lookup of a batch that waits in the window
+# Bytes of every row about the fast tier: its slot and last use; its accesses, put in order.
+_ROW, _RANKED = 12, 12
 _READ_AHEAD, _AT_ONCE = 4, 1 << 15
 # While a checkpoint is written, training goes on and keeps the rows that it changes.
 _WRITTEN_PER_SECOND, _TRAINED_PER_SECOND = 300e6, 50_000
@@ -87,6 +90,9 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
         "evaluation": _evaluation(dataset, config),
         "checkpoint": _checkpoint(layout, dataset, config, rows) + dense - 4 * weights,
     }
+    fast = _fast(layout, dataset, config)
+    if fast:
+        host["fast"] = fast
     beginning = _beginning(dataset, config)
     if beginning > activations:  # the memory is used again for what steps work on
         host["beginning"] = beginning - activations
@@ -96,6 +102,23 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
 def rows_bytes(layout: Layout) -> int:
     """The rows of all tables with their optimizer state, as the slow store keeps them."""
     return sum(4 * Record.of(group).words * group.rows for group in layout.groups)
+
+
+def _fast(layout: Layout, dataset: Dataset, config: Config) -> int:
+    """The fast tier's slots, what is kept of each row about it, and the window of batches."""
+    rooms = build.rooms_of(config, layout, dataset)
+    if rooms is None:
+        return 0
+    slots = sum(
+        room.slots * (4 * Record.of(group).words + 8)
+        for room, group in zip(rooms, layout.groups, strict=True)
+    )
+    ranked = _RANKED if any(len(room.keep) for room in rooms) else 0
+    known = (_ROW + ranked) * sum(group.rows for group in layout.groups)
+    steps = math.ceil(len(build.order_of(config, dataset)) / config.batch_size)
+    window = min(build.window_of(config), steps)
+    each = _PLANNED * _lookups(layout, dataset) + _input_bytes(dataset)
+    return slots + known + math.ceil(window * config.batch_size * each)
 
 
 def _without_statistics(config: Config) -> Config:
@@ -118,10 +141,7 @@ def _beginning(dataset: Dataset, config: Config) -> int:
 
 def _activations(model: Model, dataset: Dataset, config: Config) -> int:
     sizes = [config.batch_size, config.evaluate.batch_size or config.batch_size]
-    lookups = float(len(dataset.schema.singles))
-    lookups += sum(_mean_length(dataset, column.name) for column in dataset.schema.lists)
-    features = len(model.layout.features) / max(1, len(dataset.schema.columns))
-    plan = _PLAN * config.batch_size * lookups * features
+    plan = _PLAN * config.batch_size * _lookups(model.layout, dataset)
     step = step_bytes(
         model,
         # Scoring keeps nothing for a backward pass.
@@ -132,12 +152,23 @@ def _activations(model: Model, dataset: Dataset, config: Config) -> int:
     return math.ceil(_HELD * step + plan)
 
 
+def _lookups(layout: Layout, dataset: Dataset) -> float:
+    """Lookups of an input, on average."""
+    lookups = float(len(dataset.schema.singles))
+    lookups += sum(_mean_length(dataset, column.name) for column in dataset.schema.lists)
+    return lookups * len(layout.features) / max(1, len(dataset.schema.columns))
+
+
+def _input_bytes(dataset: Dataset) -> float:
+    """Bytes of an input in a batch, on average."""
+    schema = dataset.schema
+    fixed: float = 12 + sum(f.bytes_per_input for f in fixed_fields(schema).values())
+    return fixed + sum(16 + 12 * _mean_length(dataset, column.name) for column in schema.lists)
+
+
 def _loader(dataset: Dataset, config: Config) -> int:
     """Blocks of batches: those read ahead, the one in use, one being filled; twice, for scoring."""
-    schema = dataset.schema
-    input_bytes: float = 12 + sum(f.bytes_per_input for f in fixed_fields(schema).values())
-    for column in schema.lists:
-        input_bytes += 16 + 12 * _mean_length(dataset, column.name)
+    input_bytes = _input_bytes(dataset)
     total = 0.0
     for size in (config.batch_size, config.evaluate.batch_size or config.batch_size):
         at_once = max(1, _AT_ONCE // size)
