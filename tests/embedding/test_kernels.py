@@ -5,6 +5,7 @@ from embedding.layouts import OPTIMIZERS, batch_of, layouts, placement_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slipstream.embedding.kernels import threads as threads_of_kernels
 from slipstream.embedding.optimizers import Sgd
 from slipstream.embedding.spec import Feature, Init, Layout, TableSpec
 from slipstream.embedding.tables import Embeddings
@@ -66,7 +67,8 @@ def test_a_step_of_the_others_in_float32_is_the_reference_to_rounding(layout, n,
 
 @pytest.mark.parametrize("storage", ["fp32", "bf16", "split-bf16"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_the_number_of_threads_does_not_change_a_bit(optimizer, storage):
+def test_the_number_of_threads_does_not_change_a_bit(optimizer, storage, monkeypatch):
+    monkeypatch.setattr(threads_of_kernels, "SHARE", 1 << 8)
     layout = Layout(
         (TableSpec("a", 300, 16, optimizer, storage), TableSpec("b", 7, 16, optimizer, storage)),
         (Feature("a", "a"), Feature("b", "b"), Feature("c", "a"), Feature("l", "a", "mean")),

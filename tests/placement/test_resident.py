@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstream.data.batch import ListBatch
+from slipstream.embedding.kernels import threads as threads_of_kernels
 from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.errors import DataError
 
@@ -98,7 +99,8 @@ def test_an_id_out_of_range_in_a_list_is_an_error_with_column_value_and_place():
 
 
 @pytest.mark.parametrize("lists", [False, True])
-def test_the_number_of_threads_does_not_change_the_plan(lists):
+def test_the_number_of_threads_does_not_change_the_plan(lists, monkeypatch):
+    monkeypatch.setattr(threads_of_kernels, "SHARE", 1 << 8)
     kinds = [("a", 5), ("b", 3000), ("c", 1), ("d", 70)]
     tables = tuple(TableSpec(name, rows, 4) for name, rows in kinds)
     features = [Feature(name, name) for name, _ in kinds]

@@ -13,7 +13,8 @@ from itertools import pairwise
 
 import torch
 
-_WORTH_SHARING = 1 << 12
+# Elements that are worth waking another thread for: below, the hand-over costs more than it saves.
+SHARE = 1 << 19
 
 
 def even(count: int, work: int) -> list[int]:
@@ -29,7 +30,7 @@ def even(count: int, work: int) -> list[int]:
 
 def shares_for(work: int, count: int) -> int:
     """Into how many shares work on so many elements is worth cutting; never more than `count`."""
-    return 1 if work < _WORTH_SHARING else min(threads(), max(1, count))
+    return max(1, min(threads(), count, work // SHARE))
 
 
 def shared(work: Callable[[int, int], None], bounds: Sequence[int]) -> None:
