@@ -19,13 +19,17 @@ def prepare(
     inputs: list[Path] = typer.Argument(..., metavar="INPUT...", help="Files, in time order."),
     to: Path = typer.Option(..., "--out", metavar="DIR", help="The folder to make."),
     schema: Path | None = typer.Option(None, help="For table: the schema file."),
-    history: int | None = typer.Option(None, min=0, help="For taobao: earlier items.  [20]"),
-    negatives: int | None = typer.Option(None, min=0, help="For taobao: for each event.  [1]"),
+    history: int | None = typer.Option(None, min=0, help="For taobao: earlier items. Default: 20."),
+    negatives: int | None = typer.Option(
+        None, min=0, help="For taobao: for each event. Default: 1."
+    ),
     sort: bool = typer.Option(False, "--sort", help="Sort by time."),
     split: str = typer.Option("time", help="time, or random with --seed."),
     validation: str = typer.Option("0.05", help="A share, or day: the last before evaluation."),
     evaluation: str = typer.Option("0.10", help="A share, or day: the last one."),
-    seed: int | None = typer.Option(None, help="Of random splits; of taobao's negatives.  [0]"),
+    seed: int | None = typer.Option(
+        None, help="Of random splits; of taobao's negatives. Default: 0."
+    ),
     min_count: int = typer.Option(2, help="Values seen less often in training share one id."),
     max_rows: int | None = typer.Option(None, help="Of a table; the tail shares hashed buckets."),
     hash: int | None = typer.Option(None, help="Hash to so many buckets, without a dictionary."),
@@ -33,7 +37,7 @@ def prepare(
     extend: bool = typer.Option(False, "--extend", help="New values get ids behind those."),
     memory: str = typer.Option("2G", help="The most anonymous memory, such as 512M."),
     bad_rows: str = typer.Option("error", help="error, or skip: set bad rows aside."),
-    max_bad: int | None = typer.Option(None, help="With skip: the most bad rows.  [1000]"),
+    max_bad: int | None = typer.Option(None, help="With skip: the most bad rows. Default: 1000."),
     force: bool = typer.Option(False, "--force", help="Replace a data set that is there."),
 ) -> None:
     """Make a packed data set of raw click logs, in bounded memory; if killed, run it again.

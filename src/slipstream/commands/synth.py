@@ -16,15 +16,15 @@ from slipstream.errors import ConfigError
 def synth(
     to: Path = typer.Option(..., "--out", help="The folder to make; with --raw, the file."),
     shape: str | None = typer.Option(
-        None, help=f"One of {', '.join(SHAPES)}.  [default: small, or the one of --raw]"
+        None, help=f"One of {', '.join(SHAPES)}. Default: small, or --raw."
     ),
     rows: int = typer.Option(100_000, help="Inputs in all three parts together."),
     seed: int = typer.Option(0, help="Same seed, same bytes."),
     positives: float | None = typer.Option(
-        None, help="Share of positive labels.  [default: the shape's]"
+        None, help="Share of positive labels. Default: the shape's."
     ),
     exponent: float | None = typer.Option(
-        None, help="Of the power law of every table.  [default: the shape's]"
+        None, help="Of the power law of every table. Default: the shape's."
     ),
     drift: str = typer.Option(
         "none",

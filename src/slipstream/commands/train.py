@@ -31,18 +31,22 @@ def train(
     config: Path | None = typer.Option(
         None, metavar="FILE", help="A YAML file; see docs/config.md."
     ),
-    model: str | None = typer.Option(None, help="dlrm, tbsm, dcn, deepfm or wide_deep.  [dlrm]"),
+    model: str | None = typer.Option(
+        None, help="dlrm, tbsm, dcn, deepfm or wide_deep. Default: dlrm."
+    ),
     strategy: str | None = typer.Option(
-        None, help="plain, fae, hotline, bagpipe or fast.  [plain]"
+        None, help="plain, fae, hotline, bagpipe or fast. Default: plain."
     ),
     ordering: str | None = typer.Option(None, help="Instead of the strategy's ordering."),
     placement: str | None = typer.Option(None, help="Instead of the strategy's placement."),
-    batch_size: int | None = typer.Option(None, help="Inputs of a step.  [2048]"),
-    epochs: int | None = typer.Option(None, help="How often every input comes.  [1]"),
+    batch_size: int | None = typer.Option(None, help="Inputs of a step. Default: 2048."),
+    epochs: int | None = typer.Option(None, help="How often every input comes. Default: 1."),
     limit: int | None = typer.Option(None, help="Train on the first inputs only."),
-    seed: int | None = typer.Option(None, help="Of first weights and of shuffling.  [0]"),
+    seed: int | None = typer.Option(None, help="Of first weights and of shuffling. Default: 0."),
     shuffle: bool | None = typer.Option(None, "--shuffle", help="Shuffle by blocks."),
-    precision: str | None = typer.Option(None, help="Of the dense part: fp32 or bf16.  [fp32]"),
+    precision: str | None = typer.Option(
+        None, help="Of the dense part: fp32 or bf16. Default: fp32."
+    ),
     init_from: str | None = typer.Option(
         None, metavar="RUN", help="Begin with its weights and rows."
     ),

@@ -13,13 +13,15 @@ from slipstream.commands.train import chosen_config
 @says_what_is_wrong
 def verify(
     data: Path = typer.Argument(metavar="DATA", help="The folder of the data set."),
-    strategy: str | None = typer.Option(None, help="The strategy to look at.  [plain]"),
+    strategy: str | None = typer.Option(None, help="The strategy to look at. Default: plain."),
     steps: int = typer.Option(100, min=1, help="Steps to train."),
     config: Path | None = typer.Option(
         None, metavar="FILE", help="A YAML file; see docs/config.md."
     ),
-    model: str | None = typer.Option(None, help="dlrm, tbsm, dcn, deepfm or wide_deep.  [dlrm]"),
-    batch_size: int | None = typer.Option(None, help="Inputs of a step.  [2048]"),
+    model: str | None = typer.Option(
+        None, help="dlrm, tbsm, dcn, deepfm or wide_deep. Default: dlrm."
+    ),
+    batch_size: int | None = typer.Option(None, help="Inputs of a step. Default: 2048."),
     settings: list[str] = typer.Option(
         [], "--set", metavar="KEY=VALUE", help="Any key of the config."
     ),
