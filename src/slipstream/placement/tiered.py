@@ -206,10 +206,10 @@ class _Tier:
         return int(tiers.enter(rows, self.last_use, first, step))
 
     def count(self, group: GroupPlan) -> None:
-        """The accesses of a batch that has entered the window."""
+        """The rows of a batch that has entered the window; each counts once, as it comes once."""
         if self.popular is not None and group.touched is not None:
-            times = group.touched.starts.diff().numpy()
-            self.popular.count(group.touched.rows.numpy(), times)
+            rows = group.touched.rows.numpy()
+            self.popular.count(rows, np.ones(len(rows)))
 
     def choose(self, window: Sequence[Array], step: int) -> None:
         """Choose the kept rows anew; the batches that were read begin at this step."""
