@@ -1,6 +1,6 @@
 """How well kept rows follow what is popular, beside the best sets that could have been kept.
 
-    python benchmarks/drift.py [--rows N] [--shape criteo-kaggle] [--batch-size 2048] [--judge]
+    python benchmarks/drift.py [--rows N] [--shape criteo-kaggle] [--batch-size 512] [--judge]
 
 Counted from plans alone, nothing is trained. A hit is a distinct row of a batch that is in the fast
 tier already. There are two yardsticks, both of as many rows of each group as are kept, changed
@@ -104,9 +104,9 @@ def settings(strategy: str, batch_size: int, fast_memory: str) -> Config:
 def main() -> int:
     """Make the data sets, count, print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=2_000_000, help="inputs of each data set")
+    parser.add_argument("--rows", type=int, default=4_000_000, help="inputs of each data set")
     parser.add_argument("--shape", default="criteo-kaggle", help="of the built-in data")
-    parser.add_argument("--batch-size", type=int, default=2048)
+    parser.add_argument("--batch-size", type=int, default=512)
     parser.add_argument("--fast-memory", default="5%")
     parser.add_argument("--judge", action="store_true", help="fail where the bound does not hold")
     options = parser.parse_args()
