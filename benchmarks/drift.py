@@ -1,12 +1,14 @@
 """How well kept rows follow what is popular, beside the best sets that could have been kept.
 
-    python benchmarks/drift.py [--rows N] [--shape criteo-kaggle] [--batch-size 2048] [--judge]
+    python benchmarks/drift.py [--rows N] [--shape criteo-kaggle] [--batch-size 512] [--judge]
 
 Counted from plans alone, nothing is trained. A hit is a distinct row of a batch that is in the fast
-tier already. The yardstick knows the future: for each 5 % of the batches the rows that these need
-most often, as many of each group as are kept. Hotline is judged behind its learning phase, the
-first 5 %, in which it keeps nothing. With --judge the status is 1 if one of them is more than 2
-points below the yardstick.
+tier already. There are two yardsticks, both of as many rows of each group as are kept, changed
+every 5 % of the batches: the rows that these batches need most often, which takes knowing the
+future; and those that the 5 % before needed, which is what a user could do. The first 5 % are left
+out: there hotline learns, and keeps nothing. With --judge the status is 1 if a strategy is more
+than 2 points below the first yardstick. On few inputs that one flatters itself: even without drift
+nothing that does not know the draws comes near it.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import argparse
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +33,22 @@ CHUNKS = 20
 POINTS = 0.02
 
 
-def hit_rates(dataset: Dataset, config: Config) -> tuple[np.ndarray, np.ndarray]:
-    """The share of hits in each chunk of the batches: what was reached, and the yardstick."""
+class Hits(NamedTuple):
+    """The shares of hits in the chunks of the batches but the first.
+
+    Args:
+        reached: By a strategy.
+        best: With the best rows of each chunk.
+        before: With the best rows of the chunk before.
+    """
+
+    reached: float
+    best: float
+    before: float
+
+
+def hit_rates(dataset: Dataset, config: Config) -> Hits:
+    """Count the hits of a strategy, and what sets of as many rows would have had."""
     layout = build.model_of(config, dataset).layout
     rooms = build.rooms_of(config, layout, dataset)
     assert rooms is not None, "these strategies have a fast tier"
@@ -41,7 +58,8 @@ def hit_rates(dataset: Dataset, config: Config) -> tuple[np.ndarray, np.ndarray]
     steps = build.steps_of(config, order)
     bounds = [steps * chunk // CHUNKS for chunk in range(1, CHUNKS + 1)]
     uses = [np.zeros(group.rows, dtype=np.int32) for group in layout.groups]
-    reached, best = [], []
+    reached, best, before = [], [], []
+    sets = [np.empty(0, dtype=np.int64) for _ in rooms]
     hits = needed = 0
     with Loader(dataset.train, config.batch_size, order=order) as coming:
         for plan in Planner(tiered).plans(coming):
@@ -59,17 +77,22 @@ def hit_rates(dataset: Dataset, config: Config) -> tuple[np.ndarray, np.ndarray]
                 assert group.touched is not None
                 use[group.touched.rows.numpy()] += 1
             if plan.step in bounds:
-                kept = [len(room.keep) for room in rooms]
-                good = sum(int(_top(use, most)) for use, most in zip(uses, kept, strict=True))
-                best.append(good / sum(int(use.sum()) for use in uses))
+                total = sum(int(use.sum()) for use in uses)
+                before.append(_hits(uses, sets) / total)
+                sets = [_top(use, len(r.keep)) for use, r in zip(uses, rooms, strict=True)]
+                best.append(_hits(uses, sets) / total)
                 for use in uses:
                     use[:] = 0
-    return np.array(reached), np.array(best)
+    return Hits(*(float(np.mean(one[1:])) for one in (reached, best, before)))
 
 
-def _top(uses: np.ndarray, most: int) -> int:
-    """The uses of the rows that are used most."""
-    return int(np.partition(uses, -most)[-most:].sum()) if most else 0
+def _hits(uses: list[np.ndarray], sets: list[np.ndarray]) -> int:
+    return sum(int(use[rows].sum()) for use, rows in zip(uses, sets, strict=True))
+
+
+def _top(uses: np.ndarray, most: int) -> np.ndarray:
+    """The rows that are used most."""
+    return np.argpartition(uses, -most)[-most:] if most else np.empty(0, dtype=np.int64)
 
 
 def settings(strategy: str, batch_size: int, fast_memory: str) -> Config:
@@ -81,14 +104,14 @@ def settings(strategy: str, batch_size: int, fast_memory: str) -> Config:
 def main() -> int:
     """Make the data sets, count, print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=2_000_000, help="inputs of each data set")
+    parser.add_argument("--rows", type=int, default=4_000_000, help="inputs of each data set")
     parser.add_argument("--shape", default="criteo-kaggle", help="of the built-in data")
-    parser.add_argument("--batch-size", type=int, default=2048)
+    parser.add_argument("--batch-size", type=int, default=512)
     parser.add_argument("--fast-memory", default="5%")
     parser.add_argument("--judge", action="store_true", help="fail where the bound does not hold")
     options = parser.parse_args()
-    print("| drift | strategy | hits | best set of every 5 % | points below |")
-    print("|---|---|---:|---:|---:|")
+    print("| drift | strategy | hits | best set of each 5 % | of the 5 % before | points below |")
+    print("|---|---|---:|---:|---:|---:|")
     held = True
     for drift in DRIFTS:
         with tempfile.TemporaryDirectory() as folder:
@@ -96,12 +119,11 @@ def main() -> int:
             dataset = Dataset.open(synthesize(recipe, Path(folder) / "data"))
             for name in STRATEGIES:
                 config = settings(name, options.batch_size, options.fast_memory)
-                reached, best = hit_rates(dataset, config)
-                first = 1 if name == "hotline" else 0
-                ours, theirs = reached[first:].mean(), best[first:].mean()
-                held &= bool(ours >= theirs - POINTS)
-                cells = (f"{ours:.2%}", f"{theirs:.2%}", f"{100 * (theirs - ours):.2f}")
-                print(f"| {drift} | {name} | {' | '.join(cells)} |", flush=True)
+                hits = hit_rates(dataset, config)
+                below = hits.best - hits.reached
+                held &= below <= POINTS
+                shares = " | ".join(f"{share:.2%}" for share in hits)
+                print(f"| {drift} | {name} | {shares} | {100 * below:.2f} |", flush=True)
     return 0 if held or not options.judge else 1
 
 
