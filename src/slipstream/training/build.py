@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
@@ -45,8 +46,7 @@ _SMALL_BATCH = 16  # so often a batch fits a fast tier for which its exact rows 
 def check(config: Config, dataset: Dataset) -> None:
     """Raise an error where a configuration asks for what is not there."""
     chosen = answers(config)
-    if config.device != "cpu":
-        raise ConfigError(f"device is {config.device!r}; this version trains on the cpu only.")
+    check_device(config)
     if not len(dataset.train):
         raise ConfigError("There is nothing to train on: the training part has no inputs.")
     if config.early_stopping.every_inputs is not None and not len(dataset.validation):
@@ -73,6 +73,25 @@ def check(config: Config, dataset: Dataset) -> None:
         error = budget_error(row_bytes(layout), needed.largest, budget, bound=bound)
         if error is not None:
             raise ConfigError(error)
+
+
+def check_device(config: Config) -> None:
+    """Raise an error where a configuration asks for a device that is not there."""
+    if config.device == "cpu":
+        if config.precision == "tf32":
+            raise ConfigError("precision is tf32, which a GPU has and the CPU has not: use fp32.")
+        return
+    device = torch.device(config.device)
+    if not torch.cuda.is_available():
+        raise ConfigError(
+            f"device is {config.device!r}, but PyTorch finds no CUDA device here. Train on the "
+            "cpu, or install a PyTorch for CUDA on a machine with an NVIDIA GPU."
+        )
+    if device.index is not None and device.index >= torch.cuda.device_count():
+        raise ConfigError(
+            f"device is {config.device!r}, but there are {torch.cuda.device_count()} CUDA devices "
+            "here, numbered from 0."
+        )
 
 
 def order_of(config: Config, dataset: Dataset) -> InputOrder:
@@ -125,15 +144,23 @@ def engine_of(
     fresh: bool = True,
     rooms: Sequence[Room] | None = None,
     kernels: str = "cpu",
+    say: Callable[[str], None] = lambda _: None,
 ) -> Engine:
     """The tables and the dense part of a model, ready to be stepped; `fresh` fills the tables."""
     slots = None if rooms is None else [room.slots for room in rooms]
     seed = config.seed if fresh else None
-    tables = Embeddings(model.layout, seed=seed, slots=slots, engine=kernels)
     compiled = worth_compiling(config, steps)
     if any(table.storage == "fp64" for table in model.layout.tables):
         model = model.double()  # rows for checks, and a dense part that is as exact
-    return Engine(tables, DensePart(model, config.dense, config.precision, compiled))
+    if config.device != "cpu" and slots is not None:
+        from slipstream.training.recorded import recorded_engine  # it needs Triton
+
+        parts = 2 if answers(config).ordering == "split" else 1
+        return recorded_engine(config, model, slots, seed=seed, parts=parts, say=say)
+    device = config.device if kernels == "cpu" else "cpu"  # the reference is plain all through
+    tables = Embeddings(model.layout, seed=seed, slots=slots, engine=kernels, device=device)
+    dense = DensePart(model, config.dense, config.precision, compiled, device=device)
+    return Engine(tables, dense)
 
 
 def window_of(config: Config) -> int:

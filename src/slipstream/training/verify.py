@@ -154,7 +154,9 @@ class _Pair:
                 if each_step:
                     self._from_common_state()
                 self._step(self.ours, plan)
-                self._step(self.theirs, next(theirs))
+                other = next(theirs)
+                self.theirs.prepare(other, self._factor(other))
+                self._step(self.theirs, other)
                 self._tell_order(plan.next_position)
                 into.steps += 1
                 if each_step:
@@ -170,15 +172,18 @@ class _Pair:
         """The plans, with what the next ones need on its way."""
         coming: deque[Plan] = deque()
         for plan in plans:
-            self.ours.tables.prepare(plan)
+            self.ours.prepare(plan, self._factor(plan))
             coming.append(plan)
             if len(coming) == build.PREPARED:
                 yield coming.popleft()
         yield from coming
 
     def _step(self, engine: Engine, plan: Plan) -> None:
-        engine.forward(plan)
-        engine.move(plan, rate(self.config.schedule, plan.next_position, len(self.order)))
+        for _ in engine.step(plan):
+            pass
+
+    def _factor(self, plan: Plan) -> float:
+        return rate(self.config.schedule, plan.next_position, len(self.order))
 
     def _tell_order(self, position: int) -> None:
         """Give the order the loss that it asks for, as training does."""
@@ -188,15 +193,21 @@ class _Pair:
             assert scores.logloss is not None, "checked before training began"
             self.order.tell(number, scores.logloss)
 
+    def _settle(self) -> None:
+        for engine in (self.ours, self.theirs):
+            for _ in engine.landed():
+                pass
+            engine.tables.settle()
+
     def _from_common_state(self) -> None:
-        self.ours.tables.settle()
+        self._settle()
         pairs = zip(self.ours.tables.stores, self.theirs.tables.stores, strict=True)
         for one, other in pairs:
             other.records[:] = one.records
         self.theirs.dense.load_state_dict(self.ours.dense.state_dict())
 
     def _compare(self, into: Comparison) -> None:
-        self.ours.tables.settle()
+        self._settle()
         into.rows = into.values = 0  # those of the last time count
         pairs = zip(self.ours.tables.stores, self.theirs.tables.stores, strict=True)
         for one, other in pairs:

@@ -32,6 +32,7 @@ class Packing:
         dense: Dense values of an input.
         room: How much fits, by the names that `needs` gives.
         number: float32, or float64 for checks: of labels, weights and dense values.
+        weights: How many numbers say how dense weights move.
     """
 
     layout: Layout
@@ -39,6 +40,7 @@ class Packing:
     dense: int
     room: Mapping[str, int]
     number: torch.dtype = torch.float32
+    weights: int = 0
 
     @cached_property
     def sections(self) -> Sections:
@@ -49,7 +51,7 @@ class Packing:
             "logit_offset": Section(self.number, (self.inputs,)),
             "dense": Section(self.number, (self.inputs, self.dense)),
             "parameters": Section(torch.float64, (len(self.layout.groups), 4)),
-            "factor": Section(torch.float64, (2,)),
+            "weights": Section(torch.float64, (self.weights,)),
             "spans": Section(torch.int32, (3,)),
         }
         for number, group in enumerate(self.layout.groups):
@@ -88,7 +90,7 @@ class Packing:
         return all(size <= self.room[name] for name, size in needed.items())
 
     def pack(self, plan: Plan, factor: float, into: Mapping[str, Array]) -> None:
-        """Write a plan into the arrays of a block, all but the rows that come.
+        """Write a plan into the arrays of a block, all but dense weights and rows that come.
 
         Args:
             plan: The plan.
@@ -99,7 +101,6 @@ class Packing:
         into["weight"][:] = plan.weight.numpy()
         into["dense"][:] = plan.dense.numpy()
         into["logit_offset"][:] = 0 if plan.logit_offset is None else plan.logit_offset.numpy()
-        into["factor"][:] = factor, plan.step
         into["spans"][:] = 0, plan.parts[0] if plan.parts else self.inputs, self.inputs
         for number, (group, one) in enumerate(zip(self.layout.groups, plan.groups, strict=True)):
             own = group.optimizer
