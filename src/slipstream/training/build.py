@@ -144,16 +144,27 @@ def engine_of(
     *,
     fresh: bool = True,
     rooms: Sequence[Room] | None = None,
-    kernels: str = "cpu",
+    kernels: str | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Engine:
-    """The tables and the dense part of a model, ready to be stepped; `fresh` fills the tables."""
+    """The tables and the dense part of a model, ready to be stepped.
+
+    Args:
+        config: How.
+        model: The dense part, and the layout of the tables.
+        steps: How many steps there will be.
+        fresh: Whether to fill the tables with first values.
+        rooms: The fast tier of each group; None without one.
+        kernels: cpu, reference or gpu; None chooses.
+        say: Told a sentence that a user should see.
+    """
+    kernels = kernels or kernels_for(config, rooms)
     slots = None if rooms is None else [room.slots for room in rooms]
     seed = config.seed if fresh else None
     compiled = worth_compiling(config, steps)
     if any(table.storage == "fp64" for table in model.layout.tables):
         model = model.double()  # rows for checks, and a dense part that is as exact
-    if config.device != "cpu" and slots is not None:
+    if kernels == "gpu" and slots is not None:
         from slipstream.training.recorded import recorded_engine  # it needs Triton
 
         parts = 2 if answers(config).ordering == "split" else 1
@@ -162,6 +173,16 @@ def engine_of(
     tables = Embeddings(model.layout, seed=seed, slots=slots, engine=kernels, device=device)
     dense = DensePart(model, config.dense, config.precision, compiled, device=device)
     return Engine(tables, dense)
+
+
+def kernels_for(config: Config, rooms: Sequence[Room] | None) -> str:
+    """Which kernels move rows: those of a GPU where the fast tier is in its memory."""
+    return "cpu" if rooms is None or config.device == "cpu" else "gpu"
+
+
+def everything(layout: Layout) -> list[Room]:
+    """A fast tier that all rows stay in."""
+    return [Room(group.rows, np.arange(group.rows)) for group in layout.groups]
 
 
 def window_of(config: Config) -> int:

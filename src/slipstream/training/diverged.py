@@ -23,7 +23,9 @@ def diverged_in(
     plan: Plan, loss: float, logits: Tensor, position: int, *, moved: bool = False
 ) -> DivergedError:
     """For a loss that is no number: the batch, and whether it is its inputs or the weights."""
-    after = "Steps up to it are saved where a checkpoint was." if moved else "Nothing was moved by it."
+    after = (
+        "Steps up to it are saved where a checkpoint was." if moved else "Nothing was moved by it."
+    )
     bad = ~torch.isfinite(logits[: plan.n_valid])
     which = ""
     if 0 < int(bad.sum()) < plan.n_valid:

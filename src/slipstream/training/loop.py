@@ -242,9 +242,7 @@ class Trainer:
             plan = next(plans, None)
             if plan is None:
                 return
-            self.engine.prepare(
-                plan, rate(self.config.schedule, plan.next_position, self.total)
-            )
+            self.engine.prepare(plan, rate(self.config.schedule, plan.next_position, self.total))
             coming.append(plan)
 
     def _step(self, plan: Plan) -> None:

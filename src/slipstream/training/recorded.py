@@ -59,7 +59,7 @@ class RecordedEngine(Engine):
         self._recording: torch.cuda.CUDAGraph | None = None
         self._warm = 0
 
-    def prepare(self, plan: Plan, factor: float) -> None:
+    def prepare(self, plan: Plan, factor: float = 1.0) -> None:
         """Send a coming plan ahead, with `factor` of all learning rates."""
         self._carrier.prepare(plan, factor)
 

@@ -21,7 +21,7 @@ from slipstream.data.inputs import Array
 from slipstream.embedding.device.arena import Arena
 from slipstream.embedding.device.blocks import Block, Blocks
 from slipstream.embedding.device.lanes import Lane, Mark
-from slipstream.embedding.device.packing import Packing, needs, room_for
+from slipstream.embedding.device.packing import Packing, moved_by, needs, room_for
 from slipstream.embedding.device.sections import Section, Sections
 from slipstream.embedding.mover import BeforeWrite
 from slipstream.embedding.store import RowStore
@@ -68,7 +68,7 @@ class Carrier:
         before_write: BeforeWrite,
         number: torch.dtype = torch.float32,
         weights: int = 0,
-        how: SayHow = lambda factor, step, into: None,
+        how: SayHow | None = None,
     ) -> None:
         self._slow, self._arena, self._before_write = slow, arena, before_write
         self._number, self._weights, self._how = number, weights, how
@@ -189,7 +189,8 @@ class Carrier:
         block = self._in.take(before.sections)
         block.free.wait()
         before.pack(plan, factor, block.arrays)
-        self._how(factor, plan.step, block.arrays["weights"])
+        if self._how is not None:
+            self._how(factor, plan.step, block.arrays["weights"])
         return before, block
 
     def _read(self, plan: Plan, packed: Future[tuple[Packing, Block]]) -> Sent:
@@ -199,8 +200,7 @@ class Carrier:
             if self._stopped:
                 raise SlipstreamError(f"The rows of step {plan.step} are not read any more.")
         for number, (slow, group) in enumerate(zip(self._slow, plan.groups, strict=True)):
-            assert group.fill is not None, "plans for two tiers say what comes"
-            rows = group.fill.rows.numpy()
+            rows = moved_by(group)[1].rows.numpy()
             copy_rows(slow.records, rows, np.arange(len(rows)), block.arrays[f"{number}.staged"])
         with self._inward.used():
             block.device.copy_(block.host, non_blocking=True)
@@ -210,14 +210,14 @@ class Carrier:
         try:
             there.wait()
             for number, group in enumerate(plan.groups):
-                assert group.fill is not None and group.evict is not None, "as in arrive"
-                rows, row_of = group.evict.rows.numpy(), self._row_of[number]
+                _, fill, evict = moved_by(group)
+                rows, row_of = evict.rows.numpy(), self._row_of[number]
                 if len(rows):
                     left = given.arrays[f"{number}.left"]
                     self._before_write(number, rows)
                     copy_rows(left, np.arange(len(rows)), rows, self._slow[number].records)
-                row_of[group.fill.slots.numpy()] = group.fill.rows.numpy()
-                row_of[group.evict.slots.numpy()] = -1
+                row_of[fill.slots.numpy()] = fill.rows.numpy()
+                row_of[evict.slots.numpy()] = -1
             logits = torch.from_numpy(given.arrays["logits"].copy())
             made = Done(plan, float(given.arrays["loss"][0]), logits)
         except BaseException:

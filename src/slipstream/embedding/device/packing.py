@@ -15,7 +15,7 @@ from slipstream.embedding.device.sections import Section, Sections
 from slipstream.embedding.kernels.rows import parameters
 from slipstream.embedding.spec import Group, Layout
 from slipstream.embedding.store import Record
-from slipstream.plan import GroupPlan, Plan
+from slipstream.plan import GroupPlan, Moves, Plan, Touched
 
 COUNTS = ("touched", "long", "chunks", "fill", "evict")
 """What of a group is counted, in this order: the rest of its capacity is padding."""
@@ -115,14 +115,19 @@ class Packing:
             _pack_group(one, mine)
 
 
+def moved_by(plan: GroupPlan) -> tuple[Touched, Moves, Moves]:
+    """What a plan for a device moves: rows by their gradients, into slots, and out of them."""
+    assert plan.touched is not None, "plans for a device are plans for training"
+    assert plan.fill is not None, "plans for a device say what comes"
+    assert plan.evict is not None, "plans for a device say what leaves"
+    return plan.touched, plan.fill, plan.evict
+
+
 def needs(plan: Plan) -> dict[str, int]:
     """The room that a plan takes, by group and name."""
-    made = {}
+    made: dict[str, int] = {}
     for number, group in enumerate(plan.groups):
-        touched, fill, evict = group.touched, group.fill, group.evict
-        assert touched is not None, "plans for a device are plans for training"
-        assert fill is not None, "plans for a device say what comes"
-        assert evict is not None, "plans for a device say what leaves"
+        touched, fill, evict = moved_by(group)
         long, chunks = long_sizes(touched.starts.numpy())
         sizes = (len(touched.rows), long, chunks, len(fill.rows), len(evict.rows))
         made |= {f"{number}.{name}": size for name, size in zip(COUNTS, sizes, strict=True)}
@@ -150,8 +155,7 @@ def room_for(needed: Mapping[str, int], before: Mapping[str, int] | None = None)
 
 
 def _pack_group(plan: GroupPlan, into: Mapping[str, Array]) -> None:
-    touched, fill, evict = plan.touched, plan.fill, plan.evict
-    assert touched is not None and fill is not None and evict is not None, "as `needs` asks"
+    touched, fill, evict = moved_by(plan)
     narrow(plan.slots.numpy().reshape(-1), into["slots"].reshape(-1))
     for n, lists in plan.lists.items():
         narrow(lists.offsets.numpy(), into[f"offsets {n}"])
