@@ -23,9 +23,7 @@ def put(records: Tensor, slots: Tensor, count: Tensor, staged: Tensor) -> None:
         staged: int32 `[at least as many, words]`.
     """
     if len(slots):
-        _copy[_grid(slots, records)](
-            staged, records, slots, count, OUT=False, **_sizes(records)
-        )
+        _copy[_grid(slots, records)](staged, records, slots, count, OUT=False, **_sizes(records))
 
 
 @torch.library.custom_op("slipstream::take_rows", mutates_args={"staged"})
