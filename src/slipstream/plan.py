@@ -44,6 +44,19 @@ class Moves:
 
 
 @dataclass(frozen=True)
+class Cold:
+    """Lookups of rows that the device cannot find by itself, in a plan that it finishes.
+
+    Args:
+        places: int32, `feature * capacity + input` over the single features of the group.
+        slots: int32, where the row of each is.
+    """
+
+    places: Tensor
+    slots: Tensor
+
+
+@dataclass(frozen=True)
 class GroupPlan:
     """Where the rows of one group are that a batch needs.
 
@@ -56,6 +69,8 @@ class GroupPlan:
         evict: Rows to write back from their slots after the step.
         needs: Distinct rows that have to be in the fast tier for the step, moved or not; 0 where
             there is one tier only.
+        cold: For a plan that the device finishes from the batch's ids: what it cannot know. It has
+            no slots then, and all rows that are looked up move.
     """
 
     slots: Tensor
@@ -64,6 +79,7 @@ class GroupPlan:
     fill: Moves | None = None
     evict: Moves | None = None
     needs: int = 0
+    cold: Cold | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +99,7 @@ class Plan:
         after: The step whose write-backs must have landed before rows are brought in.
         parts: Where each part of the batch but the first begins; none for a batch in one part. The
             inputs of the first of several parts need no row that is still to be brought in.
+        ids: int32 `[capacity, single columns]`, for a plan that the device finishes.
     """
 
     step: int
@@ -96,6 +113,7 @@ class Plan:
     groups: tuple[GroupPlan, ...]
     after: int = 0
     parts: tuple[int, ...] = ()
+    ids: Tensor | None = None
 
     @property
     def capacity(self) -> int:

@@ -91,7 +91,8 @@ class RecordedEngine(Engine):
         device = self._arena.device
         self._block = torch.zeros(packing.sections.bytes, dtype=torch.uint8, device=device)
         self._out = torch.zeros(self._given.bytes, dtype=torch.uint8, device=device)
-        self._plan = packing.sections.tensors(self._block)
+        beside = torch.zeros(packing.beside.bytes, dtype=torch.uint8, device=device)
+        self._plan = packing.sections.tensors(self._block) | packing.beside.tensors(beside)
         self._gives = self._given.tensors(self._out)
 
     def _run(self) -> None:
@@ -120,6 +121,8 @@ class RecordedEngine(Engine):
         """One step, from the block of its plan to the block of what it gives."""
         plan, gives = self._plan, self._gives
         self._arena.arrive(plan)
+        self._arena.find(plan)
+        self._arena.touch(plan)
         losses, logits, embedded = [], [], []
         for part in range(self._parts):
             embedded.append(self._arena.lookup(plan, part))

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from slipstream.embedding.device.packing import COUNTS
-from slipstream.embedding.kernels.gpu import lookup, moves, update
+from slipstream.embedding.device.group_packing import COUNTS
+from slipstream.embedding.kernels.gpu import lookup, moves, place, touch, update
 from slipstream.embedding.kernels.gpu.rows import Shape
 from slipstream.embedding.spec import Embedded, Group, Layout
 
+_TOUCHED = ("rows", "starts", "sources", "long_rows", "long_starts", "chunk_of")
 Packed = Mapping[str, Tensor]
 """A packed plan on the device, by the names of its sections."""
-_FILL, _EVICT = COUNTS.index("fill"), COUNTS.index("evict")
+_FILL, _EVICT, _COLD = (COUNTS.index(name) for name in ("fill", "evict", "cold"))
+
+
+class Numbered(NamedTuple):
+    """Where the device finds rows by their number: for each single feature of a group, int32.
+
+    Args:
+        columns: Its column in the block of ids.
+        limits: Ids below this are in slots by their number,
+        bases: from this one on.
+    """
+
+    columns: Tensor
+    limits: Tensor
+    bases: Tensor
 
 
 class Arena:
@@ -24,10 +40,19 @@ class Arena:
         layout: Tables and features.
         slots: How many each group has.
         device: Where they are.
+        numbered: For each group which rows the device finds by their number, for plans that it
+            finishes.
     """
 
-    def __init__(self, layout: Layout, slots: Sequence[int], device: torch.device) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        slots: Sequence[int],
+        device: torch.device,
+        numbered: Sequence[Numbered] = (),
+    ) -> None:
         self.layout, self.device = layout, device
+        self.numbered = [Numbered(*(one.to(device) for one in some)) for some in numbered]
         self.shapes = [Shape.of(group) for group in layout.groups]
         self.records = [
             torch.zeros((count, shape.words), dtype=torch.int32, device=device)
@@ -53,6 +78,30 @@ class Arena:
         for number, records in enumerate(self.records):
             count = plan[f"{number}.counts"][_FILL : _FILL + 1]
             moves.put(records, plan[f"{number}.fill"], count, plan[f"{number}.staged"])
+
+    def find(self, plan: Packed) -> None:
+        """Find the slots of the batch's ids, in a plan that the device finishes."""
+        for number, numbered in enumerate(self.numbered):
+            mine = {
+                name: plan[f"{number}.{name}"]
+                for name in ("cold_places", "cold_slots", "counts", "slots")
+            }
+            place.place(
+                plan["ids"],
+                plan["n_valid"],
+                *numbered,
+                mine["cold_places"],
+                mine["cold_slots"],
+                mine["counts"][_COLD : _COLD + 1],
+                mine["slots"],
+            )
+
+    def touch(self, plan: Packed) -> None:
+        """Find what the rows of a batch are moved by, in a plan that the device finishes."""
+        for number in range(len(self.numbered)):
+            features = len(self.layout.groups[number].features)
+            out = (plan[f"{number}.{name}"] for name in (*_TOUCHED, "counts"))
+            touch.touch(plan[f"{number}.slots"], self._places[number], features, *out)
 
     def leave(self, plan: Packed, out: Packed) -> None:
         """Copy the rows that leave to where they are taken from."""
@@ -98,10 +147,9 @@ class Arena:
             gradient = self._gradient(number, group, plan, parts)
             if gradient is None:
                 continue
-            names = ("rows", "starts", "sources", "long_rows", "long_starts", "chunk_of", "counts")
             update.move(
                 self.records[number],
-                *(plan[f"{number}.{name}"] for name in names),
+                *(plan[f"{number}.{name}"] for name in (*_TOUCHED, "counts")),
                 gradient,
                 plan["parameters"][number],
                 update.NUMBER[group.optimizer.name],

@@ -20,8 +20,9 @@ from slipstream.data.copying import copy_rows
 from slipstream.data.inputs import Array
 from slipstream.embedding.device.arena import Arena
 from slipstream.embedding.device.blocks import Block, Blocks
+from slipstream.embedding.device.group_packing import tiers_of
 from slipstream.embedding.device.lanes import Lane, Mark
-from slipstream.embedding.device.packing import Packing, moved_by, needs, room_for
+from slipstream.embedding.device.packing import Packing, needs, room_for
 from slipstream.embedding.device.sections import Section, Sections
 from slipstream.embedding.mover import BeforeWrite
 from slipstream.embedding.store import RowStore
@@ -185,6 +186,7 @@ class Carrier:
                 room_for(needed, None if before is None else before.room),
                 self._number,
                 self._weights,
+                0 if plan.ids is None else plan.ids.shape[1],
             )
         block = self._in.take(before.sections)
         block.free.wait()
@@ -200,7 +202,7 @@ class Carrier:
             if self._stopped:
                 raise SlipstreamError(f"The rows of step {plan.step} are not read any more.")
         for number, (slow, group) in enumerate(zip(self._slow, plan.groups, strict=True)):
-            rows = moved_by(group)[1].rows.numpy()
+            rows = tiers_of(group)[0].rows.numpy()
             copy_rows(slow.records, rows, np.arange(len(rows)), block.arrays[f"{number}.staged"])
         with self._inward.used():
             block.device.copy_(block.host, non_blocking=True)
@@ -210,7 +212,7 @@ class Carrier:
         try:
             there.wait()
             for number, group in enumerate(plan.groups):
-                _, fill, evict = moved_by(group)
+                fill, evict = tiers_of(group)
                 rows, row_of = evict.rows.numpy(), self._row_of[number]
                 if len(rows):
                     left = given.arrays[f"{number}.left"]
