@@ -6,6 +6,7 @@ from small_runs import clicks, config, lines, skewed, stop_after
 
 from slipstream import Lists
 from slipstream.config import Dense
+from slipstream.placement.finished import Finished
 from slipstream.training import build
 from slipstream.training.dense import DensePart
 from slipstream.training.loop import StoppedError, train
@@ -14,6 +15,7 @@ from slipstream.training.verify import verify
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SMALL = ("placement.fast_memory=60%", "placement.window=3", "placement.refresh_batches=4")
+LARGE = ("placement.fast_memory=70%", "placement.window=3")
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +41,22 @@ def test_every_strategy_keeps_its_promise(strategy, settings):
     assert resident.allowed == 0 or strategy == "hotline"
     assert resident.holds, resident
     assert reference.holds, reference
+
+
+@pytest.mark.parametrize("strategy", ["fast", "bagpipe", "fae"])
+def test_plans_that_the_device_finishes_train_the_same(strategy, tmp_path):
+    data, wanted = clicks(), config(*LARGE, strategy=strategy, device=DEVICE)
+    model = build.model_of(wanted, data)
+    rooms = build.rooms_of(wanted, model.layout, data)
+    assert isinstance(build.tiered_of(wanted, model.layout, data, rooms), Finished)
+    made = verify(data, wanted, 10)
+    assert all(one.holds for one in made), made
+    ours = train(data, wanted, tmp_path / "finished")
+    whole = wanted.with_settings(["placement.refresh_batches=999999"])
+    theirs = train(data, whole, tmp_path / "whole")
+    assert ours["weights_digest"] == theirs["weights_digest"]
+    assert ours["carried"]["lookups"] == theirs["carried"]["lookups"]
+    assert ours["carried"]["hits"] + ours["carried"]["misses"] == ours["carried"]["lookups"]
 
 
 def test_also_with_histories():

@@ -27,6 +27,7 @@ from slipstream.placement.budget import (
     least_bytes,
     rooms,
 )
+from slipstream.placement.finished import Finished, can_finish
 from slipstream.placement.hot import HotInputs
 from slipstream.placement.need import Needed, at_most, needed_by
 from slipstream.placement.popularity import Refresh
@@ -236,13 +237,17 @@ def tiered_of(
     if tier is None or rooms is None:
         return placement_of(layout, dataset)
     singles = [column.name for column in dataset.schema.singles]
+    window, split = config.placement.window or tier.window, answers(config).ordering == "split"
+    changes = tier.learning or split or config.placement.refresh_batches is not None
+    if kernels_for(config, rooms) == "gpu" and not changes and can_finish(layout, singles, rooms):
+        return Finished(layout, singles, rooms, window)
     return Tiered(
         layout,
         singles,
         _learned(rooms) if tier.learning else rooms,
-        config.placement.window or tier.window,
+        window,
         refresh=_refresh(config, tier, layout, dataset, rooms) if tier.keep else None,
-        split=answers(config).ordering == "split",
+        split=split,
     )
 
 

@@ -17,11 +17,19 @@ from slipstream.training.dense import DensePart
 
 
 class Stepped(NamedTuple):
-    """What a step says of its batch: the loss, and the logits before anything moved."""
+    """What a step says of its batch.
+
+    Args:
+        loss: The loss.
+        logits: Of its inputs, before anything moved.
+        plan: Its plan.
+        needs: Distinct rows that it needed, where the plan could not say.
+    """
 
     loss: float
     logits: Tensor
     plan: Plan
+    needs: int = 0
 
 
 class Engine:

@@ -19,7 +19,7 @@ from slipstream.data.dataset import Dataset, Part
 from slipstream.data.loader import Loader
 from slipstream.errors import SlipstreamError
 from slipstream.models import Model
-from slipstream.placement.counting import count
+from slipstream.placement.counting import count, found_out
 from slipstream.plan import Plan, Planner
 from slipstream.skew.popularity import row_bytes
 from slipstream.training import build
@@ -259,7 +259,8 @@ class Trainer:
 
     def _hear(self, said: Iterable[Stepped]) -> None:
         """Take what steps say of their batches, in their order."""
-        for loss, logits, plan in said:
+        for loss, logits, plan, needs in said:
+            found_out(self.state.carried, needs)
             position = self._began.pop(plan.step)
             if not math.isfinite(loss):
                 raise diverged_in(plan, loss, logits, position, moved=not self.engine.tells_first)

@@ -151,7 +151,9 @@ class RecordedEngine(Engine):
 
 
 def _stepped(done: Done) -> Stepped:
-    return Stepped(done.loss, done.logits, done.plan)
+    pairs = zip(done.plan.groups, done.needs, strict=True)
+    needs = sum(count for group, count in pairs if group.cold is not None)
+    return Stepped(done.loss, done.logits, done.plan, needs)
 
 
 def recorded_engine(

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from slipstream.embedding.device.group_packing import COUNTS
-from slipstream.embedding.kernels.gpu import lookup, moves, place, touch, update
+from slipstream.embedding.kernels.gpu import lookup, moves, touch, update
+from slipstream.embedding.kernels.gpu import place as placing
 from slipstream.embedding.kernels.gpu.rows import Shape
 from slipstream.embedding.spec import Embedded, Group, Layout
+from slipstream.plan import Moves, Numbered
 
 _TOUCHED = ("rows", "starts", "sources", "long_rows", "long_starts", "chunk_of")
 Packed = Mapping[str, Tensor]
 """A packed plan on the device, by the names of its sections."""
 _FILL, _EVICT, _COLD = (COUNTS.index(name) for name in ("fill", "evict", "cold"))
-
-
-class Numbered(NamedTuple):
-    """Where the device finds rows by their number: for each single feature of a group, int32.
-
-    Args:
-        columns: Its column in the block of ids.
-        limits: Ids below this are in slots by their number,
-        bases: from this one on.
-    """
-
-    columns: Tensor
-    limits: Tensor
-    bases: Tensor
 
 
 class Arena:
@@ -40,19 +27,11 @@ class Arena:
         layout: Tables and features.
         slots: How many each group has.
         device: Where they are.
-        numbered: For each group which rows the device finds by their number, for plans that it
-            finishes.
     """
 
-    def __init__(
-        self,
-        layout: Layout,
-        slots: Sequence[int],
-        device: torch.device,
-        numbered: Sequence[Numbered] = (),
-    ) -> None:
+    def __init__(self, layout: Layout, slots: Sequence[int], device: torch.device) -> None:
         self.layout, self.device = layout, device
-        self.numbered = [Numbered(*(one.to(device) for one in some)) for some in numbered]
+        self._numbered: list[Numbered] = []
         self.shapes = [Shape.of(group) for group in layout.groups]
         self.records = [
             torch.zeros((count, shape.words), dtype=torch.int32, device=device)
@@ -73,6 +52,11 @@ class Arena:
         """Memory of all slots."""
         return sum(one.nbytes for one in self.records)
 
+    def number(self, kept: Sequence[Moves]) -> None:
+        """Be told which rows the device finds by their ids, for plans that it finishes."""
+        found = [moves.numbered for moves in kept if moves.numbered is not None]
+        self._numbered = [Numbered(*(one.to(self.device) for one in some)) for some in found]
+
     def arrive(self, plan: Packed) -> None:
         """Put the rows that came into their slots."""
         for number, records in enumerate(self.records):
@@ -81,12 +65,14 @@ class Arena:
 
     def find(self, plan: Packed) -> None:
         """Find the slots of the batch's ids, in a plan that the device finishes."""
-        for number, numbered in enumerate(self.numbered):
+        for number, numbered in enumerate(self._numbered):
+            if f"{number}.cold_places" not in plan:
+                continue
             mine = {
                 name: plan[f"{number}.{name}"]
                 for name in ("cold_places", "cold_slots", "counts", "slots")
             }
-            place.place(
+            placing.place(
                 plan["ids"],
                 plan["n_valid"],
                 *numbered,
@@ -98,16 +84,19 @@ class Arena:
 
     def touch(self, plan: Packed) -> None:
         """Find what the rows of a batch are moved by, in a plan that the device finishes."""
-        for number in range(len(self.numbered)):
+        for number in range(len(self._numbered)):
+            if f"{number}.cold_places" not in plan:
+                continue
             features = len(self.layout.groups[number].features)
             out = (plan[f"{number}.{name}"] for name in (*_TOUCHED, "counts"))
             touch.touch(plan[f"{number}.slots"], self._places[number], features, *out)
 
     def leave(self, plan: Packed, out: Packed) -> None:
-        """Copy the rows that leave to where they are taken from."""
+        """Copy the rows that leave to where they are taken from, and say how many moved."""
         for number, records in enumerate(self.records):
             count = plan[f"{number}.counts"][_EVICT : _EVICT + 1]
             moves.take(records, plan[f"{number}.evict"], count, out[f"{number}.left"])
+            out[f"{number}.touched"].copy_(plan[f"{number}.counts"][:1])
 
     def lookup(self, plan: Packed, part: int = 0) -> Embedded:
         """The vectors of one part of a batch, zeros elsewhere: leaves that collect gradients."""

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from slipstream.data.copying import copy_rows
 from slipstream.data.inputs import Array
 from slipstream.embedding.device.arena import Arena
 from slipstream.embedding.device.blocks import Block, Blocks
+from slipstream.embedding.device.gather import Pool
 from slipstream.embedding.device.group_packing import tiers_of
 from slipstream.embedding.device.lanes import Lane, Mark
 from slipstream.embedding.device.packing import Packing, needs, room_for
@@ -43,11 +43,19 @@ class Sent(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What a step said of its batch."""
+    """What a step said of its batch.
+
+    Args:
+        plan: Its plan.
+        loss: Its loss.
+        logits: Of its inputs.
+        needs: For each group the distinct rows that moved.
+    """
 
     plan: Plan
     loss: float
     logits: torch.Tensor
+    needs: tuple[int, ...]
 
 
 class Carrier:
@@ -77,6 +85,7 @@ class Carrier:
             ThreadPoolExecutor(1, thread_name_prefix=f"slipstream-{name}")
             for name in ("packer", "reader", "writer")
         )
+        self._gathers, self._scatters = Pool("gather"), Pool("scatter")
         self.compute = Lane(arena.device, current=True)
         self._inward, self._outward = Lane(arena.device), Lane(arena.device)
         self._in, self._out = Blocks(arena.device), Blocks(arena.device)
@@ -92,6 +101,7 @@ class Carrier:
     def keep(self, kept: Sequence[Moves]) -> None:
         """Bring in the rows that stay for good, before the first step."""
         self.kept_rows = sum(len(moves.rows) for moves in kept)
+        self._arena.number(kept)
         for number, moves in enumerate(kept):
             records = self._arena.records[number]
             for begin in range(0, len(moves.rows), _AT_ONCE):
@@ -166,7 +176,7 @@ class Carrier:
                 rows = row_of[some]
                 read = records[torch.from_numpy(some).to(records.device)].cpu().numpy()
                 self._before_write(number, rows)
-                copy_rows(read, np.arange(len(rows)), rows, self._slow[number].records)
+                self._scatters.scatter(read, rows, self._slow[number].records)
 
     def close(self) -> None:
         """Finish what is under way and end the threads."""
@@ -175,6 +185,8 @@ class Carrier:
             self._changed.notify_all()
         for pool in (self._packer, self._reader, self._writer):
             pool.shutdown(wait=True, cancel_futures=True)
+        self._gathers.close()
+        self._scatters.close()
 
     def _pack(self, plan: Plan, factor: float) -> tuple[Packing, Block]:
         needed, before = needs(plan), self._packing
@@ -203,7 +215,7 @@ class Carrier:
                 raise SlipstreamError(f"The rows of step {plan.step} are not read any more.")
         for number, (slow, group) in enumerate(zip(self._slow, plan.groups, strict=True)):
             rows = tiers_of(group)[0].rows.numpy()
-            copy_rows(slow.records, rows, np.arange(len(rows)), block.arrays[f"{number}.staged"])
+            self._gathers.gather(slow.records, rows, block.arrays[f"{number}.staged"])
         with self._inward.used():
             block.device.copy_(block.host, non_blocking=True)
         return Sent(packing, block, self._inward.mark())
@@ -217,11 +229,12 @@ class Carrier:
                 if len(rows):
                     left = given.arrays[f"{number}.left"]
                     self._before_write(number, rows)
-                    copy_rows(left, np.arange(len(rows)), rows, self._slow[number].records)
+                    self._scatters.scatter(left, rows, self._slow[number].records)
                 row_of[fill.slots.numpy()] = fill.rows.numpy()
                 row_of[evict.slots.numpy()] = -1
             logits = torch.from_numpy(given.arrays["logits"].copy())
-            made = Done(plan, float(given.arrays["loss"][0]), logits)
+            moved = tuple(int(given.arrays[f"{n}.touched"][0]) for n in range(len(plan.groups)))
+            made = Done(plan, float(given.arrays["loss"][0]), logits, moved)
         except BaseException:
             with self._changed:
                 self._stopped = True
@@ -241,6 +254,7 @@ def given_by(packing: Packing, arena: Arena) -> Sections:
         "logits": Section(packing.number, (packing.inputs,)),
     }
     for number, shape in enumerate(arena.shapes):
+        made[f"{number}.touched"] = Section(torch.int32, (1,))
         made[f"{number}.left"] = Section(
             torch.int32, (packing.room[f"{number}.evict"], shape.words)
         )

@@ -30,7 +30,7 @@ def place(
         columns: int32, the column of each feature.
         limits: int32, ids of the feature below this are in slots by their number,
         bases: int32, from this one on.
-        cold_places: int32, `feature * capacity + input` of other lookups.
+        cold_places: int32, `input * features + feature` of other lookups.
         cold_slots: int32, their slots.
         cold: int32, how many these are, in one element.
         slots: int32 `[features, capacity]`; changed: -1 in padding.
@@ -42,14 +42,12 @@ def place(
         )
     if len(cold_places):
         _told[(triton.cdiv(len(cold_places), _BLOCK),)](
-            cold_places, cold_slots, cold, slots, BLOCK=_BLOCK
+            cold_places, cold_slots, cold, slots, capacity, features, BLOCK=_BLOCK
         )
 
 
 @triton.jit
-def _by_number(
-    ids, n_valid, columns, limits, bases, slots, capacity, width, BLOCK: tl.constexpr
-):
+def _by_number(ids, n_valid, columns, limits, bases, slots, capacity, width, BLOCK: tl.constexpr):
     feature = tl.program_id(1)
     inputs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     valid = inputs < tl.load(n_valid)
@@ -61,8 +59,9 @@ def _by_number(
 
 
 @triton.jit
-def _told(cold_places, cold_slots, cold, slots, BLOCK: tl.constexpr):
+def _told(cold_places, cold_slots, cold, slots, capacity, features, BLOCK: tl.constexpr):
     number = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     real = number < tl.load(cold)
     where = tl.load(cold_places + number, mask=real, other=0)
-    tl.store(slots + where, tl.load(cold_slots + number, mask=real, other=0), mask=real)
+    slot = tl.load(cold_slots + number, mask=real, other=0)
+    tl.store(slots + (where % features) * capacity + where // features, slot, mask=real)
