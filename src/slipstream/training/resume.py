@@ -13,7 +13,7 @@ from slipstream.ordering.apart import segment_at
 from slipstream.training.checkpoint import Found, newest
 from slipstream.training.run import Run
 from slipstream.training.state import State
-from slipstream.training.strategies import strategy
+from slipstream.training.strategies import answers
 
 # What may change when a run is resumed; `data` is the place of the data set, which is recognized.
 # Where rows live does not change what is trained; whether the order may change, its segments say.
@@ -32,11 +32,9 @@ def to_go_on_with(run: Run, wanted: Config) -> Config:
         wanted = replace(wanted, compile=begun.compile)
     if wanted.ordering.lag is None:
         wanted = replace(wanted, ordering=replace(wanted.ordering, lag=begun.ordering.lag))
-    free = (
-        (*_FREE, "strategy")
-        if strategy(begun.strategy).trains_as_many(strategy(wanted.strategy))
-        else _FREE
-    )
+    if wanted.skip.lag is None:
+        wanted = replace(wanted, skip=replace(wanted.skip, lag=begun.skip.lag))
+    free = (*_FREE, "strategy") if answers(begun).trains_as_many(answers(wanted)) else _FREE
     fixed = [key for key in begun.differences(wanted) if key.partition(".")[0] not in free]
     if fixed:
         raise ConfigError(

@@ -41,6 +41,7 @@ class State:
         carried: What was carried between the tiers, by name.
         order: The arguments of the order that the position is in.
         decisions: The losses that the order has asked for, each with its number.
+        skipping: Where skipping stands, apart from what is kept for rows.
         seconds: Time spent, by phase.
     """
 
@@ -60,6 +61,7 @@ class State:
     carried: dict[str, int] = field(default_factory=nothing_carried)
     order: dict[str, Any] = field(default_factory=dict)
     decisions: list[tuple[int, float]] = field(default_factory=list)
+    skipping: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_PHASES, 0.0))
 
     @property
