@@ -14,5 +14,5 @@ def test_the_config_names_the_rules_that_there_are():
 
 
 def test_a_rule_that_there_is_not_is_an_error_that_names_the_nearest():
-    with pytest.raises(ConfigError, match="Did you mean 'value'"):
+    with pytest.raises(ConfigError, match="Did you mean value"):
         rule("valeu")

@@ -25,7 +25,7 @@ def uniform(seed: int, name: str, numbers: Array, epochs: Array | int = 0) -> Ar
 
     Example:
         >>> uniform(0, "explore", np.array([3, 4, 3])).round(3).tolist()
-        [0.744, 0.073, 0.744]
+        [0.739, 0.714, 0.739]
     """
     digest = hashlib.sha256(f"{seed}/skipping/{name}".encode()).digest()
     counters = numbers.astype(np.uint64) + (np.asarray(epochs, np.uint64) << np.uint64(_EPOCH))

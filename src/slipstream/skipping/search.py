@@ -83,8 +83,8 @@ def bisection(
         rounds: The most times to halve.
 
     Example:
-        >>> bisection(np.linspace(0, 0.1, 1001), 0.3, 0.08)
-        Found(threshold=0.025, share=0.25, wanted=0.3, inputs=1001, why='')
+        >>> bisection(np.arange(1000) / 10000, 0.3, 0.08)
+        Found(threshold=0.025, share=0.25, wanted=0.3, inputs=1000, why='')
     """
     low, high, n = 0.0, most, len(scores)
     if n == 0:
@@ -92,7 +92,7 @@ def bisection(
     share = 0.0
     for _ in range(rounds):
         threshold = (low + high) / 2
-        share = round(float((scores < threshold).sum()) / n, 12)
+        share = float((scores < threshold).sum() / n)
         if abs(share - wanted) <= tolerance:
             return Found(threshold, share, wanted, n)
         low, high = (low, threshold) if share > wanted else (threshold, high)
