@@ -34,7 +34,7 @@ class Browser:
         self._in, write = os.pipe()
         command = f'exec {chromium()} {_FLAGS} "--user-data-dir={profile}" 3<&{read} 4>&{write}'
         self._process = subprocess.Popen(
-            ["sh", "-c", command],
+            ["bash", "-c", command],  # other shells know no descriptor above 9
             pass_fds=(read, write),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -38,7 +38,8 @@ def headline(results: Sequence[Result]) -> str:
             f"({_range(best.speed_up)}), and {_auc(best)}."
         )
     else:
-        text = f"Nothing here is faster than {base.label} by more than noise, at the same AUC."
+        at = " at the same AUC" if paid else ""
+        text = f"Nothing here is faster than {base.label}{at} by more than noise."
     dearer = [one for one in paid if not faster or _speed(one) > max(map(_speed, faster))]
     if dearer:
         best = max(dearer, key=_speed)

@@ -16,6 +16,7 @@ class Axis:
     Args:
         label: What is on it, with its unit.
         log: Whether equal steps are equal ratios.
+        bytes: Whether round values are powers of two.
         shown: Writes a value, on ticks.
         exact: Writes a value where it is pointed at.
         least: A value that it must reach down to.
@@ -24,6 +25,7 @@ class Axis:
 
     label: str
     log: bool = False
+    bytes: bool = False
     shown: Callable[[float], str] = compact
     exact: Callable[[float], str] = compact
     least: float | None = None
@@ -70,14 +72,26 @@ def scale_of(axis: Axis, values: Sequence[float], begin: float, end: float) -> S
     return Scale(low, high, begin, end, False)
 
 
-def ticks(scale: Scale, about: int = 5) -> list[float]:
-    """Round values along a scale.
+def ticks(scale: Scale, about: int = 5, *, bytes_: bool = False) -> list[float]:
+    """Round values along a scale; of bytes those that are round in KiB, MiB and so on.
 
     Example:
         >>> ticks(Scale(0.0, 1.0, 0, 100, False)), ticks(Scale(10, 10_000, 0, 100, True))
         ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [10.0, 100.0, 1000.0, 10000.0])
     """
+    if bytes_:
+        return _byte_ticks(scale, about)
     return _log_ticks(scale, about) if scale.log else _even_ticks(scale, about)
+
+
+def _byte_ticks(scale: Scale, about: int) -> list[float]:
+    if scale.log:
+        low, high = math.ceil(math.log2(scale.low)), math.floor(math.log2(scale.high))
+        every = max(1, math.ceil((high - low + 1) / about))
+        return [2.0**one for one in range(low, high + 1) if one % every == 0]
+    unit = 1024.0 ** max(0, math.floor(math.log(max(1.0, scale.high), 1024)))
+    inner = Scale(scale.low / unit, scale.high / unit, scale.begin, scale.end, False)
+    return [one * unit for one in _even_ticks(inner, about)]
 
 
 def _even_ticks(scale: Scale, about: int) -> list[float]:
@@ -93,7 +107,7 @@ def _log_ticks(scale: Scale, about: int) -> list[float]:
     decades = range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1)
     every = max(1, math.ceil(len(decades) / (about + 1)))
     chosen = [10.0**one for one in decades if one % every == 0]
-    if len(chosen) > 1:
+    if len(chosen) > 2:
         return chosen
     fine = [m * 10.0**one for one in range(math.floor(low), math.ceil(high) + 1) for m in (1, 2, 5)]
     return [one for one in fine if scale.low * 0.999 <= one <= scale.high * 1.001]

@@ -28,6 +28,7 @@ _SECTIONS = (
     ("Memory and bytes moved", "", ("memory", "moved")),
     ("Access skew", "", ("access", "coverage")),
 )
+_FEW = 6  # runs that are listed without being asked
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def standalone(plot: Plot) -> str:
 def _chapter(one: Chapter, prefix: str, points: dict[str, object]) -> str:
     parts = []
     if one.setting.label:
-        parts.append(f"<h2>{escape(one.setting.label)}</h2>")
+        parts.append(f"<h2 class=setting>{escape(one.setting.label)}</h2>")
     parts.append(f'<p class="answer">{escape(headline(one.results))}</p>')
     if one.results:
         parts.append(_table(*cells(one.results, SHORT)))
@@ -139,7 +140,7 @@ def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         "<tr>"
         + "".join(
             f'<td{" class=first" if not number else ""} data-name="{escape(name)}">'
-            f"{escape(cell)}</td>"
+            f"{_cell(cell)}</td>"
             for number, (name, cell) in enumerate(zip(names, row, strict=True))
         )
         + "</tr>"
@@ -149,6 +150,12 @@ def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         f'<div class="scroll"><table class="stack"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def _cell(text: str) -> str:
+    value, _, rest = text.partition("\n")
+    # One element, so that a narrow page can put it beside the heading.
+    return f"<span>{escape(value)}{f'<small>{escape(rest)}</small>' if rest else ''}</span>"
 
 
 def _legend_of_table() -> str:
@@ -168,7 +175,8 @@ def _runs(setting: Setting) -> str:
     commands = "\n".join(command(run, runs) for run in runs)
     made_with = "; ".join(f"{name} {' and '.join(v)}" for name, v in versions(runs).items())
     return (
-        f"<h2>The runs</h2>{_table(names, rows)}"
+        f"<h2>The runs</h2><details{' open' if len(runs) <= _FEW else ''}><summary>{len(runs)} "
+        f"{'run' if len(runs) == 1 else 'runs'}</summary>{_table(names, rows)}</details>"
         "<details><summary>Repeat them: configuration and commands</summary>"
         '<p class="lead">Save this as config.yaml; it is complete. The commands change what is '
         f"different in each run.</p><pre>{escape(shared_config(runs))}</pre>"

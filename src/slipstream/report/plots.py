@@ -76,7 +76,11 @@ def _series(
             if points:
                 number = numbers[variant.label]
                 detail = f"seed {run.seed}" + ("" if run.summary else ", unfinished")
-                made.append(Series(f"v{number}", variant.label, number % COLOURS, points, detail))
+                made.append(
+                    Series(
+                        f"v{number}", variant.label, number % COLOURS, points, detail, dashed=True
+                    )
+                )
     return made
 
 
@@ -117,7 +121,7 @@ def _phases(results: Sequence[Result]) -> Plot | None:
     text = (
         "Mean of the runs that have ended. What compiling takes at the start is in plan and step."
     )
-    return Plot("phases", "Where the time goes", axis, bars=bars, text=text)
+    return Plot("phases", "Seconds by phase", axis, bars=bars, text=text)
 
 
 def _memory(results: Sequence[Result]) -> list[Plot | None]:
@@ -142,11 +146,17 @@ def _memory(results: Sequence[Result]) -> list[Plot | None]:
 
     held = bars((("host", memory("host")), ("device", memory("device"))))
     moved = bars((("into the fast tier", carried("bytes_in")), ("back", carried("bytes_out"))))
-    axis = Axis("bytes at the most", shown=size, least=0.0)
-    each = Axis("bytes an input", shown=size, least=0.0)
+    axis = Axis("bytes at the most", shown=size, bytes=True, least=0.0)
+    each = Axis("bytes an input", shown=size, bytes=True, least=0.0)
     text = "Between the slow and the fast tier, optimizer state counted, for each input trained."
     return [
-        Plot("memory", "Memory", axis, bars=held, text="The peak of a run, mapped files left out.")
+        Plot(
+            "memory",
+            "Peak memory",
+            axis,
+            bars=held,
+            text="The peak of a run, mapped files left out.",
+        )
         if held
         else None,
         Plot("moved", "Bytes moved", each, bars=moved, text=text) if moved else None,
@@ -160,9 +170,19 @@ def _skipping(
         return []
     share = Axis("share skipped", shown=_percent, exact=lambda v: f"{v:.1%} skipped", least=0.0)
     auc = Axis("AUC", shown=_decimal, exact=lambda value: f"AUC {value:.4f}")
-    over: list[Series] = []
-    for kind in ("skipping", "training"):
-        over = over or _series(setting, numbers, kind, "skip_share", _position)
+    over = [
+        Series(
+            f"v{numbers[variant.label]}",
+            variant.label,
+            numbers[variant.label] % COLOURS,
+            points,
+            f"seed {run.seed}",
+            dashed=True,
+        )
+        for variant in setting.variants
+        for run in variant.runs
+        if len(points := _shares(run)) > 1
+    ]
     against = [
         Series(
             f"v{numbers[one.label]}",
@@ -190,6 +210,17 @@ def _skipping(
             "where it lies above that.",
         ),
     ]
+
+
+def _shares(run: RunRecord) -> list[Point]:
+    """The share skipped by each decision, at the two ends of the inputs that it judged."""
+    decisions = ((run.summary or {}).get("skipping") or {}).get("decisions") or []
+    points: list[Point] = []
+    for one in decisions:
+        if one.get("share") is not None:
+            begun = points[-1][0] if points else 0.0
+            points += [(begun, one["share"]), (begun + one["inputs"], one["share"])]
+    return points
 
 
 def _plot(

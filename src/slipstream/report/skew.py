@@ -58,7 +58,7 @@ def _access(dataset: Dataset) -> Plot:
     series.append(Series("t0", "all together", 0, _pairs(*access_curve(together, _POINTS))))
     return Plot(
         "access",
-        "Access skew",
+        "Access curve of each table",
         Axis("share of rows, most accessed first", log=True, shown=_percent, exact=_percent),
         Axis("share of accesses", log=True, shown=_percent, exact=_percent, most=1.0),
         [one for one in series if one.points],
@@ -81,7 +81,7 @@ def _coverage(
     return Plot(
         "coverage",
         "Coverage against bytes",
-        Axis("fast memory, optimizer state counted", log=True, shown=size, exact=size),
+        Axis("fast memory, optimizer state counted", log=True, shown=size, bytes=True, exact=size),
         Axis("share covered", shown=_percent, exact=_percent, least=0.0, most=1.0),
         series,
         marks=budgets,

@@ -14,7 +14,7 @@ from html import escape
 from slipstream.report.axes import Axis, Scale, scale_of, ticks
 
 WIDTH, HEIGHT = 380, 250  # narrow enough to be read on a telephone, two abreast elsewhere
-_LEFT, _RIGHT, _TOP, _FOOT = 46, 10, 10, 36
+_LEFT, _RIGHT, _TOP, _FOOT = 56, 10, 10, 36
 _KEY_ROW, _LETTER = 16, 6.1
 COLOURS = 8
 Point = tuple[float, float]
@@ -32,6 +32,7 @@ class Series:
         detail: What else is said of its points, such as the seed.
         line: Whether points are joined.
         quiet: Whether it stays in the background, without a place in the legend.
+        dashed: Whether its line has gaps that let others be seen under it.
     """
 
     key: str
@@ -41,6 +42,7 @@ class Series:
     detail: str = ""
     line: bool = True
     quiet: bool = False
+    dashed: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,13 +103,14 @@ def _lines(plot: Plot) -> Drawn:
     y = scale_of(plot.y, ys, bottom, _TOP)
     drawn = Drawn("")
     parts = [*_grid(plot.x, x, plot.y, y, bottom)]
-    for place, word in plot.marks:
+    for number, (place, word) in enumerate(plot.marks):
         at = x(place)
         anchor = "end" if at > WIDTH / 2 else "start"
         shift = -4 if anchor == "end" else 4
         parts.append(f'<path class="at" d="M{at} {_TOP}V{bottom}"/>')
         parts.append(
-            f'<text x="{at + shift:g}" y="{_TOP + 10}" text-anchor="{anchor}">{escape(word)}</text>'
+            f'<text x="{at + shift:g}" y="{bottom - 6 - 13 * number}" text-anchor="{anchor}">'
+            f"{escape(word)}</text>"
         )
     for one in plot.series:
         places = [
@@ -122,12 +125,12 @@ def _lines(plot: Plot) -> Drawn:
         told = [[a, b, f"{plot.x.exact(u)} · {plot.y.exact(v)}"] for a, b, u, v in places]
         drawn.points.append({"k": one.key, "n": name, "c": one.colour, "p": told})
     keys = {one.key: (one.name, one.colour) for one in plot.series if not one.quiet}
-    drawn.svg = _frame(plot, parts, keys, HEIGHT)
+    drawn.svg = _frame(plot, parts, keys if len(keys) > 1 else {}, HEIGHT)
     return drawn
 
 
 def _series(one: Series, places: Sequence[Point]) -> str:
-    style = f"s c{one.colour}" + (" quiet" if one.quiet else "")
+    style = f"s c{one.colour}" + (" quiet" * one.quiet) + (" d" * one.dashed)
     dots = ""
     if not one.line or len(places) <= 12:
         radius = 3.5 if not one.line else 2
@@ -168,21 +171,21 @@ def _bars(plot: Plot) -> Drawn:
 
 
 def _grid(along: Axis, x: Scale, up: Axis, y: Scale, bottom: float) -> Iterator[str]:
-    for value in ticks(y):
+    for value in ticks(y, bytes_=up.bytes):
         at = y(value)
         yield f'<path class="grid" d="M{_LEFT} {at}H{WIDTH - _RIGHT}"/>'
         shown = escape(up.shown(value))
         yield f'<text x="{_LEFT - 5}" y="{at + 4:g}" text-anchor="end">{shown}</text>'
     middle = (_TOP + bottom) / 2
     yield (
-        f'<text class="label" transform="translate(11 {middle:g}) rotate(-90)" '
+        f'<text class="label" transform="translate(10 {middle:g}) rotate(-90)" '
         f'text-anchor="middle">{escape(up.label)}</text>'
     )
     yield from _along(along, x, bottom)
 
 
 def _along(axis: Axis, x: Scale, bottom: float) -> Iterator[str]:
-    for value in ticks(x, 5):
+    for value in ticks(x, bytes_=axis.bytes):
         at = x(value)
         yield f'<path class="grid" d="M{at} {_TOP}V{bottom:g}"/>'
         anchor = "end" if at > WIDTH - 22 else "middle"

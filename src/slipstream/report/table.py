@@ -17,7 +17,8 @@ class Field(NamedTuple):
 
     Args:
         name: Its heading.
-        text: What a result shows in it; empty where it has nothing to show.
+        text: What a result shows in it, and after a line end what qualifies that; empty where it
+            has nothing to show.
     """
 
     name: str
@@ -33,7 +34,7 @@ def _spread(name: str, digits: int) -> Callable[[Result], str]:
         one = result.means.get(name)
         if one is None:
             return ""
-        half = f" ± {one.high - one.mean:.{digits}f}" if one.high is not None else ""
+        half = f"\n± {one.high - one.mean:.{digits}f}" if one.high is not None else ""
         return f"{one.mean:.{digits}f}{half}"
 
     return text
@@ -45,10 +46,11 @@ def _change(name: str) -> Callable[[Result], str]:
         if one is None:
             return "baseline" if result.baseline is None else ""
         if result.same_weights or one.verdict() == "same":
-            return "0, to the bit" if result.same_weights else "0"
-        half = f" ± {signed(one.high - one.mean, 4, plus=False)}" if one.high is not None else ""
-        words = {"noise": ", within noise", "unknown": ", one seed"}.get(one.verdict(), "")
-        return f"{signed(one.mean, 4)}{half}{words}"
+            return "0\nto the bit" if result.same_weights else "0"
+        if one.high is None:
+            return f"{signed(one.mean, 4)}\none seed"
+        noise = ", within noise" if one.verdict() == "noise" else ""
+        return f"{signed(one.mean, 4)}\n± {signed(one.high - one.mean, 4, plus=False)}{noise}"
 
     return text
 
@@ -61,8 +63,8 @@ def _sooner(result: Result) -> str:
     if not result.to_auc:
         return "not reached"
     seconds = sum(result.to_auc.values()) / len(result.to_auc)
-    times = f", {_times(result.sooner)}" if result.sooner is not None else ""
-    return f"{compact(seconds)} s{times}"
+    times = _times(result.sooner).replace("\n", ", ")
+    return f"{compact(seconds)} s\n{times}".rstrip()
 
 
 def _times(one: Interval | None) -> str:
@@ -71,7 +73,7 @@ def _times(one: Interval | None) -> str:
     if one.low is None or one.high is None:
         return f"{one.mean:.2f}×"
     words = ", within noise" if one.verdict(1.0) in ("noise", "same") else ""
-    return f"{one.mean:.2f}× ({one.low:.2f} to {one.high:.2f}){words}"
+    return f"{one.mean:.2f}×\n{one.low:.2f} to {one.high:.2f}{words}"
 
 
 def _seeds(result: Result) -> str:

@@ -112,18 +112,25 @@ def _variants(runs: Sequence[RunRecord], keys: Sequence[str]) -> list[Variant]:
 
 
 def _labels(groups: Sequence[Values], *first: str, always: bool = False) -> list[str]:
-    """Names that tell groups of values apart, with as few keys as it takes, some of them first."""
-    if len(groups) == 1 and not always:
-        return [""]
-    keys = list(dict.fromkeys([*first, *(key for key, _ in groups[0])]))
+    """Names that tell groups of values apart, with as few keys as it takes, some of them first.
+
+    Args:
+        groups: The values of each.
+        first: Keys to begin with, whose values speak for themselves.
+        always: Whether the first key is told also where it tells nothing apart.
+    """
     held = [dict(group) for group in groups]
-    used = [key for key in keys[: 1 if always else 0] if key in held[0]]
-    for key in (one for one in keys if one in held[0] and one not in used):
-        shown = [tuple(repr(one[name]) for name in used) for one in held]
-        finer = [(*text, repr(one[key])) for text, one in zip(shown, held, strict=True)]
-        if len(set(finer)) > len(set(shown)):
-            used.append(key)
-    return [", ".join(_told(key, one[key], first) for key in used) for one in held]
+    keys = list(dict.fromkeys([*(key for key in first if key in held[0]), *held[0]]))
+    made = []
+    for mine in held:
+        told, rivals = [], held
+        for number, key in enumerate(keys):
+            alike = [one for one in rivals if one[key] == mine[key]]
+            if len(alike) < len(rivals) or (always and not number):
+                told.append(_told(key, mine[key], first))
+            rivals = alike
+        made.append(", ".join(told))
+    return made
 
 
 def _told(key: str, value: Any, bare: Sequence[str]) -> str:
