@@ -64,10 +64,9 @@ def hit_rates(dataset: Dataset, config: Config) -> Hits:
     with Loader(dataset.train, config.batch_size, order=order) as coming:
         for plan in Planner(tiered).plans(coming):
             for group in plan.groups:
-                assert group.touched is not None
                 assert group.fill is not None
-                needed += len(group.touched.rows)
-                hits += len(group.touched.rows) - len(group.fill.rows)
+                needed += group.needs
+                hits += group.needs - len(group.fill.rows)
             if plan.step in bounds:
                 reached.append(hits / needed)
                 hits = needed = 0

@@ -6,9 +6,10 @@ from collections import deque
 
 import numpy as np
 import torch
+from embedding.layouts import placement_of
 
 from slipstream.embedding.tables import Embeddings
-from slipstream.plan import Plan
+from slipstream.plan import Plan, Planner
 
 AHEAD = 3
 
@@ -45,27 +46,12 @@ def tiered(trace, **options) -> Embeddings:
     return tables
 
 
-def in_place(trace, **options) -> Embeddings:
+def in_place(trace, moves=None, **options) -> Embeddings:
     """Tables that were trained in the slow store by the batches of a trace."""
     tables = Embeddings(trace.layout, **options)
-    for number, (batch, groups) in enumerate(zip(trace.batches, trace.resident, strict=True), 1):
-        step(tables, bare(batch, groups, number))
+    for plan in Planner(placement_of(trace.layout), moves=moves).plans(trace.batches):
+        step(tables, plan)
     return tables
-
-
-def bare(batch, groups, number: int) -> Plan:
-    """The plan of a batch with its rows where they are."""
-    return Plan(
-        number,
-        batch.numbers,
-        batch.n_valid,
-        batch.next_position,
-        batch.labels,
-        batch.dense,
-        batch.weights,
-        None,
-        groups,
-    )
 
 
 def assert_same_bits(one: Embeddings, other: Embeddings) -> None:

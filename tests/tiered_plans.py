@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from slipstream.data.batch import Batch, ListBatch
 from slipstream.embedding.spec import Layout
-from slipstream.placement.tiered import Room, Tiered
+from slipstream.placement.tier import Room
+from slipstream.placement.tiered import Tiered
 from slipstream.plan import Plan, Planner
 
 
@@ -23,8 +24,9 @@ class Trace(NamedTuple):
     rooms: list[Room]
     window: int
 
-    def plans(self, step: int = 1, update: bool = True) -> list[Plan]:
-        return list(Planner(self.placement, update=update).plans(self.batches, step))
+    def plans(self, step: int = 1, update: bool = True, moves=None) -> list[Plan]:
+        planner = Planner(self.placement, update=update, moves=moves)
+        return list(planner.plans(self.batches, step))
 
     @property
     def placement(self) -> Tiered:
@@ -72,6 +74,17 @@ def skewed(layout: Layout, capacity: int, n_valid: int, seed: int, skew: int) ->
     numbers = torch.arange(capacity)
     ones = (numbers < n_valid).float()
     return Batch(numbers, ones, ones, torch.zeros(capacity, 0), ids, n_valid, 0, lists)
+
+
+def some_rows(layout: Layout, seed: int):
+    """Says which rows a batch moves: others for each batch, and all of some groups."""
+
+    def moves(batch: Batch):
+        random = np.random.default_rng([seed, batch.ids.sum().item(), batch.n_valid])
+        masks = [torch.from_numpy(random.random(group.rows) < 0.5) for group in layout.groups]
+        return [None if random.random() < 0.2 else mask for mask in masks]
+
+    return moves
 
 
 @st.composite

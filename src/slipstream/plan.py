@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from slipstream.data.batch import Batch
@@ -53,6 +54,8 @@ class GroupPlan:
         fill: Rows of the slow tier to bring into slots before the step; None where there is one
             tier only, and slots are row numbers.
         evict: Rows to write back from their slots after the step.
+        needs: Distinct rows that have to be in the fast tier for the step, moved or not; 0 where
+            there is one tier only.
     """
 
     slots: Tensor
@@ -60,6 +63,7 @@ class GroupPlan:
     touched: Touched | None = None
     fill: Moves | None = None
     evict: Moves | None = None
+    needs: int = 0
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,33 @@ def lookup_of(groups: Sequence[GroupPlan], first: int, last: int) -> tuple[Group
     return tuple(some)
 
 
+Masks = Sequence[Tensor | None]
+"""For each group a bool for each of its rows, False where it stays as it is; None moves all."""
+
+Moving = Callable[[Batch], Masks | None]
+"""Says which rows a batch moves; asked once of every batch, in their order, when it is read."""
+
+
+def moving_of(groups: tuple[GroupPlan, ...], masks: Masks | None) -> tuple[GroupPlan, ...]:
+    """The same plans with an update that leaves some rows as they are; they are still looked up."""
+    if masks is None:
+        return groups
+    return tuple(
+        group
+        if mask is None or group.touched is None
+        else replace(group, touched=_only(group.touched, mask))
+        for group, mask in zip(groups, masks, strict=True)
+    )
+
+
+def _only(touched: Touched, mask: Tensor) -> Touched:
+    moves, sizes = mask[touched.rows], touched.starts.diff()
+    starts = torch.zeros(int(moves.sum()) + 1, dtype=touched.starts.dtype)
+    torch.cumsum(sizes[moves], 0, out=starts[1:])
+    sources = touched.sources[moves.repeat_interleave(sizes)]
+    return Touched(touched.rows[moves], starts, sources)
+
+
 class Placed(NamedTuple):
     """A batch, where its rows are, and where its parts begin."""
 
@@ -128,8 +159,22 @@ class Placement(Protocol):
     def kept(self) -> Sequence[Moves]:
         """For each group the rows that stay in the fast tier; empty without such a tier."""
 
-    def place(self, batches: Iterable[Batch], step: int, *, update: bool) -> Iterator[Placed]:
-        """Where the rows of each batch are; the first batch is step number `step`."""
+    def place(
+        self,
+        batches: Iterable[Batch],
+        step: int,
+        *,
+        update: bool,
+        moves: Moving | None = None,
+    ) -> Iterator[Placed]:
+        """Where the rows of each batch are; the first batch is step number `step`.
+
+        Args:
+            batches: The batches, in the order of their steps.
+            step: The number of the first step.
+            update: Whether rows will be moved, or only looked up.
+            moves: Which rows each batch moves; None moves all that it needs.
+        """
 
 
 class Planner:
@@ -138,15 +183,19 @@ class Planner:
     Args:
         placement: Finds the rows of batches.
         update: Whether the plans are for training, or only for looking up.
+        moves: Which rows each batch moves, where it does not move all that it needs.
     """
 
-    def __init__(self, placement: Placement, *, update: bool = True) -> None:
+    def __init__(
+        self, placement: Placement, *, update: bool = True, moves: Moving | None = None
+    ) -> None:
         self._placement = placement
         self._update = update
+        self._moves = moves
 
     def plans(self, batches: Iterable[Batch], step: int = 1) -> Iterator[Plan]:
         """The plan of each batch; the first is step number `step`."""
-        placed = self._placement.place(batches, step, update=self._update)
+        placed = self._placement.place(batches, step, update=self._update, moves=self._moves)
         for number, (batch, groups, after, parts) in enumerate(placed, start=step):
             yield Plan(
                 step=number,

@@ -16,7 +16,7 @@ from slipstream.embedding.mover import Mover
 from slipstream.embedding.optimizers import Adam
 from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.errors import SlipstreamError
-from slipstream.placement.tiered import Room
+from slipstream.placement.tier import Room
 
 LAYOUT = Layout(
     (TableSpec("a", 50, 3, Adam(0.01)), TableSpec("b", 7, 2, Adam(0.01))),

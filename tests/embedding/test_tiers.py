@@ -2,14 +2,16 @@
 
 import numpy as np
 import pytest
+import torch
 from embedding.layouts import OPTIMIZERS
 from hypothesis import given
 from hypothesis import strategies as st
 from through_tiers import assert_same_bits, in_place, through, tiered
-from tiered_plans import Trace, skewed, traces
+from tiered_plans import Trace, skewed, some_rows, traces
 
+from slipstream.embedding.optimizers import Adam
 from slipstream.embedding.spec import Feature, Layout, TableSpec
-from slipstream.placement.tiered import Room
+from slipstream.placement.tier import Room
 
 STORAGES = ("fp32", "fp64", "bf16", "split-bf16")
 
@@ -50,6 +52,30 @@ def test_through_the_tier_in_float64_they_are_the_reference_to_1e_9(trace):
     for left, right in zip(tables.stores, plain.stores, strict=True):
         for name, values in left.views.items():
             np.testing.assert_allclose(values, right.views[name], rtol=0, atol=1e-9)
+
+
+@given(traces(STORAGES, fitting=True), st.integers(0, 99))
+def test_rows_that_some_batches_do_not_move_are_the_same_in_one_tier_and_in_two(trace, seed):
+    moves = some_rows(trace.layout, seed)
+    tables = tiered(trace)
+    through(tables, trace.plans(moves=moves))
+    tables.settle()
+    tables.close()
+    assert_same_bits(tables, in_place(trace, moves=moves))
+
+
+def test_a_row_that_no_batch_moves_keeps_its_bits_in_the_fast_tier_too():
+    layout = Layout((TableSpec("a", 40, 4, Adam(0.1)),), (Feature("a", "a"),))
+    batches = [skewed(layout, 6, 6, seed, 2) for seed in range(20)]
+    trace = Trace(layout, batches, [Room(12, np.arange(3))], 2)
+    tables = tiered(trace)
+    (before,) = (store.records.copy() for store in tables.stores)
+    through(tables, trace.plans(moves=lambda batch: [torch.arange(40) % 2 == 0]))
+    tables.settle()
+    tables.close()
+    (store,) = tables.stores
+    np.testing.assert_array_equal(store.records[1::2], before[1::2])
+    assert (store.records[:3:2] != before[:3:2]).any(axis=1).all()
 
 
 @pytest.mark.parametrize("storage", STORAGES)

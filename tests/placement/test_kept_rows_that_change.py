@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from slipstream.data.batch import Batch
 from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.placement.popularity import Popular, Refresh
-from slipstream.placement.tiered import Room, Tiered
+from slipstream.placement.tier import Room
+from slipstream.placement.tiered import Tiered
 
 ROWS = (30, 12)
 LAYOUT = Layout(

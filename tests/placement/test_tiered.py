@@ -5,12 +5,13 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tiered_plans import Trace, simulated, skewed, traces
+from tiered_plans import Trace, simulated, skewed, some_rows, traces
 
 from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.errors import ConfigError
 from slipstream.placement.counting import count, nothing_carried, per_input
-from slipstream.placement.tiered import Room, Tiered
+from slipstream.placement.tier import Room
+from slipstream.placement.tiered import Tiered
 
 ONE = Layout((TableSpec("a", 9, 2),), (Feature("a", "a"),))
 NOTHING = np.empty(0, dtype=np.int64)
@@ -149,11 +150,51 @@ def test_batches_that_are_only_looked_up_are_placed_alike_and_move_nothing(trace
     plans, looked_up = trace.plans(), trace.plans(update=False)
     same(plans, looked_up)
     assert all(group.touched is None for plan in looked_up for group in plan.groups)
+    assert carried_by(plans) == carried_by(looked_up)
+
+
+def carried_by(plans):
     carried = nothing_carried()
-    for plan in looked_up:
-        count(carried, plan, [4] * len(trace.rooms))
-    assert carried["hits"] == 0, "how many rows were needed is not known of them"
-    assert carried["rows_in"] == carried["misses"]
+    for plan in plans:
+        count(carried, plan, [4] * len(plan.groups))
+    return carried
+
+
+@given(traces(fitting=True), st.integers(0, 99))
+def test_rows_that_a_batch_does_not_move_come_and_leave_as_if_it_did(trace, seed):
+    plans, frozen = trace.plans(), trace.plans(moves=some_rows(trace.layout, seed))
+    same(plans, frozen)
+    assert carried_by(plans) == carried_by(frozen)
+    masks = some_rows(trace.layout, seed)
+    for plan, batch, wanted in zip(frozen, trace.batches, trace.resident, strict=True):
+        for group, mask, rows in zip(plan.groups, masks(batch), wanted, strict=True):
+            needed = [rows.touched.rows, rows.touched.starts, rows.touched.sources]
+            rows, starts, sources = (one.tolist() for one in needed)
+            kept = [u for u, row in enumerate(rows) if mask is None or mask[row]]
+            touched = group.touched
+            ours = touched.starts.tolist()
+            for u, at in enumerate(kept):
+                own = touched.sources.tolist()[ours[u] : ours[u + 1]]
+                assert own == sources[starts[at] : starts[at + 1]]
+            assert len(touched.rows) == len(kept)
+            assert len(ours) == len(kept) + 1
+            assert ours[-1] == len(touched.sources)
+
+
+def test_each_batch_is_asked_once_and_in_order_which_rows_it_moves():
+    trace = trace_of([[0, 1], [1, 2], [2], [0]], slots=4, window=2)
+    asked = []
+
+    def moves(batch):
+        asked.append(batch.ids[0, 0].item())
+        return [torch.arange(9) != 1]
+
+    plans = trace.plans(moves=moves)
+    assert asked == [0, 1, 2, 0]
+    slots = [{**moved(plan)[0]} for plan in plans]
+    assert [len(plan.groups[0].touched.rows) for plan in plans] == [1, 1, 1, 1]
+    assert [plan.groups[0].needs for plan in plans] == [2, 2, 1, 1]
+    assert slots[0].keys() == {0, 1}
 
 
 @given(traces())

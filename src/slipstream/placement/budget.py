@@ -12,7 +12,7 @@ from slipstream.data.inputs import Array
 from slipstream.embedding.spec import Layout
 from slipstream.errors import ConfigError
 from slipstream.placement.need import Needed
-from slipstream.placement.tiered import Room
+from slipstream.placement.tier import Room
 from slipstream.skew.popularity import Popularity, row_bytes
 
 AUTO_SHARE = 0.95

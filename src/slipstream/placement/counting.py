@@ -32,8 +32,7 @@ def count(carried: dict[str, int], plan: Plan, row_bytes: Sequence[int]) -> None
         if group.fill is None or group.evict is None:
             continue
         came, left = len(group.fill.rows), len(group.evict.rows)
-        needed = came if group.touched is None else len(group.touched.rows)
-        found = (needed, needed - came, came, came, left, came * size, left * size)
+        found = (group.needs, group.needs - came, came, came, left, came * size, left * size)
         for name, number in zip(COUNTED, found, strict=True):
             carried[name] += number
 

@@ -14,7 +14,7 @@ from slipstream.embedding.kernels import planning
 from slipstream.embedding.kernels.threads import shared, shares_for
 from slipstream.embedding.spec import Group, Layout
 from slipstream.errors import DataError
-from slipstream.plan import GroupPlan, ListSlots, Moves, Placed, Touched
+from slipstream.plan import GroupPlan, ListSlots, Moves, Moving, Placed, Touched, moving_of
 
 _WORK = 4  # a lookup is about as much work as so many elements are to copy
 _NONE = (np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64))
@@ -35,11 +35,19 @@ class Resident:
         """Nothing: there is no fast tier."""
         return ()
 
-    def place(self, batches: Iterable[Batch], step: int, *, update: bool) -> Iterator[Placed]:
+    def place(
+        self,
+        batches: Iterable[Batch],
+        step: int,
+        *,
+        update: bool,
+        moves: Moving | None = None,
+    ) -> Iterator[Placed]:
         """Where the rows of each batch are, in the slow store."""
         del step  # where a row is does not change
         for batch in batches:
-            groups = self.plan(batch.ids, batch.lists, batch.n_valid, update=update)
+            masks = moves(batch) if update and moves is not None else None
+            groups = self.plan(batch.ids, batch.lists, batch.n_valid, update=update, moves=masks)
             yield Placed(batch, groups)
 
     def plan(
@@ -60,11 +68,8 @@ class Resident:
             update: Whether rows will be moved, or only looked up.
             moves: For each group a bool for each row: False keeps the row as it is.
         """
-        masks = moves or [None] * len(self._groups)
-        return tuple(
-            one.plan(ids.numpy(), lists, n_valid, update, None if mask is None else mask.numpy())
-            for one, mask in zip(self._groups, masks, strict=True)
-        )
+        groups = tuple(one.plan(ids.numpy(), lists, n_valid, update) for one in self._groups)
+        return moving_of(groups, moves)
 
 
 class _GroupPlanner:
@@ -96,7 +101,6 @@ class _GroupPlanner:
         lists: Mapping[str, ListBatch],
         n: int,
         update: bool,
-        moves: Array | None,
     ) -> GroupPlan:
         capacity = len(ids)
         slots = np.empty((len(self.single), capacity), dtype=np.int64)
@@ -109,7 +113,7 @@ class _GroupPlanner:
         plan = GroupPlan(torch.from_numpy(slots), listed)
         if not update:
             return plan
-        return GroupPlan(plan.slots, listed, self._touched(slots, listed, n, moves))
+        return GroupPlan(plan.slots, listed, self._touched(slots, listed, n))
 
     def _list(self, number: int, column: ListBatch) -> ListSlots:
         feature = self._layout.features[number]
@@ -123,16 +127,12 @@ class _GroupPlanner:
             raise _out_of_range(feature.column, ids[bad], row, rows)
         return ListSlots(torch.from_numpy(slots[: kept[-1]]), torch.from_numpy(kept))
 
-    def _touched(
-        self, slots: Array, lists: dict[int, ListSlots], n: int, moves: Array | None
-    ) -> Touched:
+    def _touched(self, slots: Array, lists: dict[int, ListSlots], n: int) -> Touched:
         if self.plain:
             entries = slots.reshape(-1)
             sources, bounds = self._sources(slots.shape[1])
         else:
             entries, sources, bounds = self._entries(slots, lists, n)
-        if moves is not None:
-            entries = np.where((entries >= 0) & moves[entries], entries, -1)
         return self._distinct(entries, sources, bounds)
 
     def _distinct(self, entries: Array, sources: Array, bounds: Array) -> Touched:

@@ -30,7 +30,8 @@ from slipstream.placement.hot import HotInputs
 from slipstream.placement.need import Needed, at_most, needed_by
 from slipstream.placement.popularity import Refresh
 from slipstream.placement.resident import Resident
-from slipstream.placement.tiered import Room, Tiered
+from slipstream.placement.tier import Room
+from slipstream.placement.tiered import Tiered
 from slipstream.plan import Placement
 from slipstream.skew.popularity import Popularity, accesses_of, row_bytes
 from slipstream.training.dense import DensePart, worth_compiling
