@@ -98,21 +98,20 @@ class BatchReader:
 
     def read(self, cuts: Sequence[Cut]) -> list[Batch]:
         """The inputs of up to `at_once` cuts as batches; only the last may be short."""
-        numbers = cuts[0].numbers
-        if len(cuts) > 1:
-            numbers = np.concatenate([cut.numbers for cut in cuts])
-        n, padded = len(numbers), len(cuts) * self.capacity
-        gather = Gather.of(self.part, numbers)
+        n, padded = sum(len(cut.numbers) for cut in cuts), len(cuts) * self.capacity
         block, begin = self._memory.take()
-        tensors = {}
-        for name in self._fields:
-            tensors[name], array = self._carve(block, begin, name, padded)
+        arrays = {name: self._carve(block, begin, name, padded) for name in self._fields}
+        numbers = arrays["numbers"][1][:n]
+        np.concatenate([cut.numbers for cut in cuts], out=numbers)
+        gather = Gather.of(self.part, numbers)
+        for name, (_, array) in arrays.items():
             if name in self._stored:
                 gather.fixed(name, array[:n])
-            else:
-                array[:n] = numbers if name == "numbers" else 1
+            elif name == "weights":
+                array[:n] = 1
             if n < padded:
                 array[n:] = -1 if name == "numbers" else 0
+        tensors = {name: tensor for name, (tensor, _) in arrays.items()}
         lists = {c.name: gather.lists(c.name) for c in self.part.schema.lists}
         batches = []
         for number, cut in enumerate(cuts):

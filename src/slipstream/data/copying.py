@@ -1,4 +1,4 @@
-"""Copies rows from one array to another by compiled code, without the interpreter lock."""
+"""Copies rows from one array to another, by compiled code without the interpreter lock."""
 
 from __future__ import annotations
 
@@ -14,3 +14,14 @@ def copy_rows(source: Array, wanted: Array, places: Array, out: Array) -> None:
         row, place = wanted[k], places[k]
         for d in range(width):
             out[place, d] = source[row, d]
+
+
+@compiled
+def span(numbers: Array) -> tuple[int, int, int]:
+    """The lowest and the highest of some numbers, and how many do not follow the one before."""
+    lowest = highest = numbers[0]
+    breaks = 0
+    for i in range(1, len(numbers)):
+        lowest, highest = min(lowest, numbers[i]), max(highest, numbers[i])
+        breaks += numbers[i] - numbers[i - 1] != 1
+    return lowest, highest, breaks

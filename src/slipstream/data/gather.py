@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
+import math
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
-from slipstream.data.copying import copy_rows
+from slipstream.data.copying import copy_rows, span
 from slipstream.data.dataset import Part
 from slipstream.data.inputs import Array, Ragged
 from slipstream.data.layout import list_fields
@@ -16,7 +16,7 @@ from slipstream.errors import DataError
 from slipstream.ordering.order import RUN
 
 PAGE = 4096
-_workspace = threading.local()
+_WORDS = {4: np.int32, 8: np.int64}
 
 
 @dataclass(frozen=True)
@@ -25,25 +25,13 @@ class Piece:
 
     Args:
         shard: The shard.
-        wanted: Which of its inputs; a slice where they are consecutive.
-        unit: Consecutive inputs that every number in `wanted` stands for.
+        wanted: Which of its inputs, or of its runs of inputs; a slice where they are consecutive.
+        places: Where each of them goes; None where they go one after the other.
     """
 
     shard: int
     wanted: slice | Array
-    unit: int = 1
-
-    def __len__(self) -> int:
-        if isinstance(self.wanted, slice):
-            return int(self.wanted.stop - self.wanted.start)
-        return len(self.wanted) * self.unit
-
-    @cached_property
-    def rising(self) -> tuple[Array, Array]:
-        """The numbers wanted in rising order, and the place of each in the result."""
-        assert not isinstance(self.wanted, slice), "a slice rises as it is"
-        places = np.argsort(self.wanted)
-        return self.wanted[places], places
+    places: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -51,22 +39,14 @@ class Stretch:
     """Some of the inputs to read, one after the other in the result.
 
     Args:
-        pieces: Where they are, laid end to end.
-        pick: Which of what was laid; None to take it as it is.
-        unit: Consecutive inputs that every number in `pick` stands for.
+        count: How many inputs.
+        pieces: Where they are.
+        unit: Consecutive inputs that every number in the pieces stands for, unless it is a slice.
     """
 
+    count: int
     pieces: list[Piece]
-    pick: Array | None = None
     unit: int = 1
-
-    def __len__(self) -> int:
-        return self.laid if self.pick is None else len(self.pick) * self.unit
-
-    @property
-    def laid(self) -> int:
-        """Inputs in all pieces."""
-        return sum(map(len, self.pieces))
 
 
 @dataclass(frozen=True)
@@ -86,23 +66,19 @@ class Gather:
         n = len(numbers)
         if n == 0:
             return cls(part, [])
-        follows = numbers[1:] - numbers[:-1] == 1
-        consecutive = bool(follows.all())
-        ends = numbers[[0, -1]] if consecutive else numbers
-        lowest, highest = int(ends.min()), int(ends.max())
+        lowest, highest, breaks = span(numbers)
         if lowest < 0 or highest >= len(part):
             raise DataError(
                 f"There is no input {lowest if lowest < 0 else highest} in part {part.name!r}, "
                 f"which has {len(part)}."
             )
-        if consecutive:
-            return cls(part, [_consecutive(part, int(numbers[0]), int(numbers[-1]) + 1)])
+        if not breaks:
+            return cls(part, [_consecutive(part, lowest, highest + 1)])
         # Runs may be cut at both ends: there a batch begins or ends.
         first = int(-numbers[0] % RUN)
         last = n - (n - first) % RUN
-        runs = numbers[first:last:RUN]
-        if first < last and _in_runs(part, runs, follows[first : last - 1]):
-            stretches = [_scattered(part, runs, RUN)]
+        if first < last and _in_runs(part, numbers, first, breaks):
+            stretches = [_scattered(part, numbers[first:last:RUN], RUN)]
             if first:
                 stretches.insert(0, _scattered(part, numbers[:first]))
             if last < n:
@@ -114,7 +90,7 @@ class Gather:
         """Fill `out` with the inputs' rows of an array of fixed width."""
         start = 0
         for stretch in self.stretches:
-            stop = start + len(stretch)
+            stop = start + stretch.count
             self._fill(stretch, name, out[start:stop])
             start = stop
 
@@ -123,50 +99,50 @@ class Gather:
         if not self.stretches:
             none = np.empty(0, dtype=list_fields(self.part.schema)[name])
             return Ragged(none, np.zeros(1, dtype=np.int64))
-        taken = []
-        for stretch in self.stretches:
-            laid = _join_lists(
-                [
-                    _take_lists(self.part.shards[p.shard].lists[name], _each(p.wanted, p.unit))
-                    for p in stretch.pieces
-                ]
-            )
-            if stretch.pick is not None:
-                laid = _take_lists(laid, _each(stretch.pick, stretch.unit))
-            taken.append(laid)
-        return _join_lists(taken)
+        return _join_lists([self._lists(stretch, name) for stretch in self.stretches])
 
     def _fill(self, stretch: Stretch, name: str, out: Array) -> None:
-        laid = out if stretch.pick is None else _scratch((stretch.laid, *out.shape[1:]), out.dtype)
         start = 0
         for piece in stretch.pieces:
             source = self.part.shards[piece.shard].fixed()[name]
-            stop = start + len(piece)
             if isinstance(piece.wanted, slice):
-                laid[start:stop] = source[piece.wanted]
-            elif piece.unit > 1:
-                # Memory is read forward, which is faster, and written here and there.
-                source, target = (_units(array, piece.unit) for array in (source, laid[start:stop]))
-                copy_rows(source, *piece.rising, target)
+                stop = start + piece.wanted.stop - piece.wanted.start
+                out[start:stop] = source[piece.wanted]
+                start = stop
             else:
-                _take(source, piece.wanted, laid[start:stop], piece.unit)
-            start = stop
-        if stretch.pick is not None:
-            _take(laid, stretch.pick, out, stretch.unit)
+                assert piece.places is not None, "only consecutive inputs have no places"
+                source, target = (_units(array, stretch.unit) for array in (source, out))
+                copy_rows(source, piece.wanted, piece.places, target)
+
+    def _lists(self, stretch: Stretch, name: str) -> Ragged:
+        laid = _join_lists(
+            [
+                _take_lists(self.part.shards[p.shard].lists[name], _each(p.wanted, stretch.unit))
+                for p in stretch.pieces
+            ]
+        )
+        places = [piece.places for piece in stretch.pieces if piece.places is not None]
+        if not places:
+            return laid
+        order = np.empty(stretch.count // stretch.unit, dtype=np.int64)
+        order[np.concatenate(places)] = np.arange(len(order))
+        return _take_lists(laid, _each(order, stretch.unit))
 
 
-def _in_runs(part: Part, starts: Array, follows: Array) -> bool:
+def _in_runs(part: Part, numbers: Array, first: int, breaks: int) -> bool:
     """Whether inputs are whole runs, each inside one shard and where a run begins.
 
     Args:
         part: Where the inputs are.
-        starts: Every RUN-th input.
-        follows: Whether each input but the first is the one after that before it.
+        numbers: The inputs; the first and the last run may lack some.
+        first: Where the first whole run begins.
+        breaks: How many inputs do not follow the one before.
     """
-    if any(start % RUN for start in part.starts[:-1]) or bool(np.any(starts & (RUN - 1))):
+    if any(start % RUN for start in part.starts[:-1]) or np.any(numbers[first::RUN] & (RUN - 1)):
         return False
-    breaks = np.flatnonzero(~follows)
-    return not np.any((breaks + 1) % RUN)
+    border = first or RUN
+    at_borders = np.count_nonzero(numbers[border::RUN] - numbers[border - 1 : -1 : RUN] != 1)
+    return breaks == at_borders
 
 
 def _consecutive(part: Part, start: int, stop: int) -> Stretch:
@@ -176,27 +152,29 @@ def _consecutive(part: Part, start: int, stop: int) -> Stretch:
         begin, end = max(start, first), min(stop, part.starts[shard + 1])
         if begin < end:
             pieces.append(Piece(shard, slice(begin - first, end - first)))
-    return Stretch(pieces)
+    return Stretch(stop - start, pieces)
 
 
 def _scattered(part: Part, numbers: Array, unit: int = 1) -> Stretch:
     """Inputs, or runs of `unit` inputs, each read where it lies, shard by shard."""
-    if len(part.shards) == 1:
-        return Stretch([Piece(0, numbers // unit, unit)])
-    shards = np.zeros(len(numbers), dtype=np.uint16 if len(part.shards) < 2**16 else np.int64)
-    for start in part.starts[1:-1]:  # far cheaper than a search for each number
-        shards += numbers >= start
-    order = np.argsort(shards, kind="stable")
-    ends = np.cumsum(np.bincount(shards, minlength=len(part.shards)))
-    by_shard = numbers[order]
-    pieces = []
-    for shard, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
-        if begin < end:
-            wanted = (by_shard[begin:end] - part.starts[shard]) // unit
-            pieces.append(Piece(shard, wanted, unit))
-    pick = np.empty(len(numbers), dtype=np.int64)
-    pick[order] = np.arange(len(numbers))
-    return Stretch(pieces, pick, unit)
+    # Memory is read forward, which is faster, and written here and there.
+    numbers, places = _rising(numbers // unit)
+    ends = np.searchsorted(numbers, [-(-start // unit) for start in part.starts])
+    pieces = [
+        Piece(shard, numbers[begin:end] - part.starts[shard] // unit, places[begin:end])
+        for shard, (begin, end) in enumerate(pairwise(ends))
+        if begin < end
+    ]
+    return Stretch(len(numbers) * unit, pieces, unit)
+
+
+def _rising(numbers: Array) -> tuple[Array, Array]:
+    """Numbers in rising order, and where each of them stood."""
+    bits = len(numbers).bit_length()
+    keys = numbers << bits  # sorted with their places inside, which is faster than an argsort
+    keys |= np.arange(len(keys))
+    keys.sort()
+    return keys >> bits, keys & ((1 << bits) - 1)
 
 
 def _each(wanted: slice | Array, unit: int) -> slice | Array:
@@ -206,17 +184,12 @@ def _each(wanted: slice | Array, unit: int) -> slice | Array:
     return (wanted[:, None] * unit + np.arange(unit)).reshape(-1)
 
 
-def _take(source: Array, wanted: Array, out: Array, unit: int) -> None:
-    """Copy the wanted units of the source."""
-    if unit > 1:
-        source, out = _units(source, unit), _units(out, unit)
-    np.take(source, wanted, axis=0, out=out, mode="clip")  # the other modes make a copy first
-
-
 def _units(array: Array, unit: int) -> Array:
     """The array with so many inputs in a row; a last one that is not whole is left out."""
     units = len(array) // unit
-    return array[: units * unit].reshape(units, -1)
+    words = array.view(_WORDS[array.dtype.itemsize])  # fewer kinds of arrays to compile for
+    width = math.prod(array.shape[1:]) * unit
+    return words[: units * unit].reshape(units, width)
 
 
 def _take_lists(ragged: Ragged, wanted: slice | Array) -> Ragged:
@@ -247,12 +220,3 @@ def page_start(memory: Array) -> int:
     three times as long; the arrays in files begin at the start of a page.
     """
     return int(-memory.ctypes.data % PAGE)
-
-
-def _scratch(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
-    """An array of this thread's own, which the next call overwrites."""
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize + PAGE
-    memory = getattr(_workspace, "bytes", None)
-    if memory is None or memory.nbytes < size:
-        memory = _workspace.bytes = np.empty(size, dtype=np.uint8)
-    return np.ndarray(shape, dtype, memory, page_start(memory))

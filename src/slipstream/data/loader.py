@@ -52,8 +52,8 @@ class Loader:
         order: Order | None = None,
         rank: int = 0,
         world_size: int = 1,
-        ahead: int = 4,
-        threads: int = 2,
+        ahead: int = 1,
+        threads: int = 1,
         pin_memory: bool = False,
     ) -> None:
         self.part = part

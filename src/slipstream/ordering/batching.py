@@ -55,7 +55,7 @@ def into_batches(
             start = first + rank * batch_size
             after = int(positions[first + step - 1]) + 1
             yield Cut(numbers[start : start + batch_size], after)
-        left = [Chunk(positions[whole:], numbers[whole:])]
+        left = [Chunk(positions[whole:], numbers[whole:])] if whole < held else []
         held -= whole
     if held:
         positions, numbers = _joined(left)

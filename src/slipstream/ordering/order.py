@@ -13,10 +13,10 @@ import numpy as np
 from slipstream.data.inputs import Array
 from slipstream.errors import ConfigError
 from slipstream.ordering.batching import Chunk, Cut, into_batches
+from slipstream.ordering.mixing import ROUNDS, mixed, permutation
 
 RUN = 8
 _CHUNK = 1 << 15
-_ROUNDS = 6
 
 
 @dataclass(frozen=True)
@@ -137,12 +137,8 @@ class InputOrder:
         if self._kept.get("group") != (epoch, group):
             blocks, _ = self._shuffled_blocks(epoch)
             firsts = blocks[group * self.mixed : (group + 1) * self.mixed] * self.block
-            runs = self.block // self.run
-            inside = self._permutation(len(firsts) * runs, epoch, group + 1)
-            which = inside // inside.dtype.type(runs)
-            inside -= which * inside.dtype.type(runs)
-            starts = firsts[which] + inside.astype(np.int64) * self.run
-            numbers = (starts[:, None] + np.arange(self.run)).reshape(-1)
+            inside = self._permutation(len(firsts) * (self.block // self.run), epoch, group + 1)
+            numbers = mixed(firsts, inside, self.block, self.run)
             if firsts.max() + self.block > self.per_epoch:  # the last block is short
                 numbers = numbers[numbers < self.per_epoch]
             numbers.flags.writeable = False  # it is handed out again
@@ -155,26 +151,11 @@ class InputOrder:
         return {}
 
     def _permutation(self, n: int, epoch: int, stream: int) -> Array:
-        """The numbers 0 to n in random order, the same for all time.
-
-        Rounds of keyed multiply-add and xor-shift, each of which maps the numbers below a power of
-        two onto themselves; those from n on are then left out. Several times faster than a sort
-        of random keys, and NumPy makes no promise for its own `permutation`.
-        """
+        """The numbers 0 to n in random order, the same for all time."""
         assert self.seed is not None, "only shuffled orders permute"
-        bits = max(n - 1, 1).bit_length()
-        mask = np.uint64((1 << bits) - 1)
-        dtype = np.uint32 if bits <= 32 else np.uint64
         text = f"{self.seed}/{epoch}/{stream}".encode()
-        digest = hashlib.shake_128(text).digest(16 * _ROUNDS)
-        keys = (np.frombuffer(digest, dtype="<u8") & mask).astype(dtype)
-        x = np.arange(1 << bits, dtype=dtype)
-        for factor, shift in keys.reshape(_ROUNDS, 2):
-            x *= factor | dtype(1)
-            x += shift
-            x &= dtype(mask)
-            x ^= x >> dtype((bits + 1) // 2)
-        return x if n == len(x) else x[x < n]
+        digest = hashlib.shake_128(text).digest(16 * ROUNDS)
+        return permutation(n, np.frombuffer(digest, dtype="<u8"))
 
 
 def _join(pieces: list[Array]) -> Array:
