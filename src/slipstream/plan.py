@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from slipstream.data.batch import Batch
+from slipstream.data.inputs import Array
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,9 @@ class Plan:
         after: The step whose write-backs must have landed before rows are brought in.
         parts: Where each part of the batch but the first begins; none for a batch in one part. The
             inputs of the first of several parts need no row that is still to be brought in.
+        skipped: The numbers of the inputs just before or between these that are not trained;
+            None where nothing decides about that.
+        decision: The number of the decision by which they were skipped.
     """
 
     step: int
@@ -101,6 +105,8 @@ class Plan:
     groups: tuple[GroupPlan, ...]
     after: int = 0
     parts: tuple[int, ...] = ()
+    skipped: Array | None = None
+    decision: int = 0
 
     @property
     def capacity(self) -> int:
@@ -219,8 +225,10 @@ class Planner:
                 labels=batch.labels,
                 dense=batch.dense,
                 weight=batch.weights,
-                logit_offset=None,
+                logit_offset=batch.logit_offset,
                 groups=groups,
                 after=after,
                 parts=parts,
+                skipped=batch.skipped,
+                decision=batch.decision,
             )

@@ -39,6 +39,9 @@ def train(
     ),
     ordering: str | None = typer.Option(None, help="Instead of the strategy's ordering."),
     placement: str | None = typer.Option(None, help="Instead of the strategy's placement."),
+    skip: str | None = typer.Option(
+        None, metavar="RULE", help="Which inputs to skip; see docs/skipping.md. Default: none."
+    ),
     batch_size: int | None = typer.Option(None, help="Inputs of a step. Default: 2048."),
     epochs: int | None = typer.Option(None, help="How often every input comes. Default: 1."),
     limit: int | None = typer.Option(None, help="Train on the first inputs only."),
@@ -70,6 +73,7 @@ def train(
         "strategy": strategy,
         "ordering.kind": ordering,
         "placement.kind": placement,
+        "skip.rule": skip,
         "batch_size": batch_size,
         "epochs": epochs,
         "limit": limit,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from slipstream.config import Config
 from slipstream.data.batch import Batch
@@ -163,6 +164,12 @@ class Trainer:
         elif warm is not None:
             self.state.init_from = warm.fill(self.engine)
         self.order = build.arranged(self.config, self.model.layout, self.dataset, self.rooms)
+        self.skipper = build.skipper_of(self.config, self.dataset, self.order)
+        if self.skipper is not None:
+            self.order = self.skipper.order
+            if found is not None:
+                kept = {n.removeprefix("skipping."): v for n, v in tensors.items()}
+                self.skipper.load_state_dict(self.state.skipping, kept, self.state.step)
         take_up_order(self.state, build.order_of(self.config, self.dataset), self.order)
         board = self.config.log.tensorboard
         self.lines = Lines(self.run.folder, length, board, self.state.position)
@@ -207,10 +214,11 @@ class Trainer:
                 break
             plan = coming.popleft()
             with self._timed("step"):
-                self._step(plan)
+                logits = self._step(plan)
             self.state.stepped(plan, self.row_bytes, self.engine.tables.clock())
             if plan.aside and self.state.carried["aside"] == 1:
                 self.hooks.say(f"Step {plan.step} {DOES_NOT_FIT}")
+            self._skip(plan, logits)
             self._what_is_due()
             self._save_if_due()
         self.state.ended = True
@@ -236,7 +244,10 @@ class Trainer:
             self.engine.tables.prepare(plan)
             coming.append(plan)
 
-    def _step(self, plan: Plan) -> None:
+    def _step(self, plan: Plan) -> Tensor:
+        if plan.n_valid == 0:  # all inputs up to its end were skipped
+            self.engine.pass_by(plan)
+            return plan.labels[:0]
         try:
             stepped = self.engine.forward(plan)
         except Exception:
@@ -249,6 +260,16 @@ class Trainer:
         n = plan.n_valid
         self.recent.add(stepped.logits[:n], plan.labels[:n], plan.weight[:n])
         self.engine.move(plan, rate(self.config.schedule, plan.next_position, self.total))
+        return stepped.logits
+
+    def _skip(self, plan: Plan, logits: Tensor) -> None:
+        """Let skipping learn from a step, and decide what is due."""
+        if self.skipper is None:
+            return
+        with self._timed("plan"):
+            lines = self.skipper.after(plan, self.state.before, logits)
+        for line in lines:
+            self.lines.write(line)
 
     def _what_is_due(self) -> None:
         """After a step: a report, scores. What was done before a stop is not done again."""
@@ -361,12 +382,15 @@ class Trainer:
         """Begin a checkpoint of everything as it is now; it is written beside the next steps."""
         if not self.engine.dense.finite:
             raise diverged_after(self.state.step)
-        recent = {f"recent.{name}": value for name, value in self.recent.state_dict().items()}
+        more = {f"recent.{name}": value for name, value in self.recent.state_dict().items()}
+        if self.skipper is not None:
+            self.state.skipping, kept = self.skipper.state_dict()
+            more |= {f"skipping.{name}": value for name, value in kept.items()}
         self.engine.tables.settle()
         self.saver.begin(
             self.state.step,
             self.engine.tables.stores,
-            self.engine.dense.state_dict() | recent,
+            self.engine.dense.state_dict() | more,
             {
                 "dataset": self.dataset.manifest.checksum,
                 "data": self.described,
@@ -403,6 +427,8 @@ class Trainer:
         summary = summary_of(
             self.config, self.dataset, self.state, self.engine, scores, self.peak.bytes
         )
+        if self.skipper is not None:
+            summary["skipping"] = self.skipper.summary()
         self.run.write_summary(summary)
         return summary
 

@@ -16,7 +16,7 @@ from slipstream.plan import Placement, Plan, Planner
 from slipstream.training.checkpoint import Found, newest
 from slipstream.training.run import Run
 from slipstream.training.state import State
-from slipstream.training.strategies import strategy
+from slipstream.training.strategies import answers
 
 # What may change when a run is resumed; `data` is the place of the data set, which is recognized.
 # Where rows live does not change what is trained; whether the order may change, its segments say.
@@ -35,11 +35,9 @@ def to_go_on_with(run: Run, wanted: Config) -> Config:
         wanted = replace(wanted, compile=begun.compile)
     if wanted.ordering.lag is None:
         wanted = replace(wanted, ordering=replace(wanted.ordering, lag=begun.ordering.lag))
-    free = (
-        (*_FREE, "strategy")
-        if strategy(begun.strategy).trains_as_many(strategy(wanted.strategy))
-        else _FREE
-    )
+    if wanted.skip.lag is None:
+        wanted = replace(wanted, skip=replace(wanted.skip, lag=begun.skip.lag))
+    free = (*_FREE, "strategy") if answers(begun).trains_as_many(answers(wanted)) else _FREE
     fixed = [key for key in begun.differences(wanted) if key.partition(".")[0] not in free]
     if fixed:
         raise ConfigError(
@@ -112,7 +110,8 @@ def plans_from(
 
     Where the parts of a batch follow from the batches before it, those that were trained are
     planned again, which is far cheaper than to train them: so the placement knows what it had
-    learned. After other batches than it would have had, as with another ordering, it learns anew.
+    learned. After other batches than it would have had, as with another ordering, it learns anew;
+    so it does where inputs were skipped, by decisions that are not kept.
 
     Args:
         state: Where the run stands.
@@ -121,7 +120,7 @@ def plans_from(
         batches: Gives those of the loader, from where it stands on.
         each: Called for each plan that is made again.
     """
-    if state.step and placement.remembers:
+    if state.step and placement.remembers and not state.skipping:
         loader.load_state_dict({"position": 0})
         plans = Planner(placement).plans(batches())
         for plan in plans:
