@@ -192,6 +192,12 @@ def _tell(summary: dict[str, Any], run: Path) -> None:
             f"and {each['rows_out']:.3g} ({human(each['bytes_out'])} bytes) went.",
             soft_wrap=True,
         )
+        aside, waits = summary["carried"]["aside"], summary["waits"]
+        out.print(
+            f"{waits['steps']:,} steps waited for rows, {waits['seconds']:.3g} s in all"
+            + (f"; {aside:,} did not fit the fast tier" if aside else ""),
+            soft_wrap=True,
+        )
     curve = [f"{one['share']:.0%} {one['auc']:.4f}" for one in summary["curve"] if one["auc"]]
     if len(curve) > 1:
         out.print(f"AUC along the run: {', '.join(curve)}", soft_wrap=True)

@@ -22,9 +22,9 @@ from slipstream.placement.budget import (
     all_bytes,
     auto_bytes,
     budget_bytes,
-    budget_error,
     least_bytes,
     rooms,
+    too_small_for_all,
 )
 from slipstream.placement.hot import HotInputs
 from slipstream.placement.need import Needed, at_most, needed_by
@@ -72,9 +72,7 @@ def check(config: Config, dataset: Dataset) -> None:
         layout = model_of(config, dataset).layout
         needed = needed_rows(config, layout, dataset)
         budget = fast_bytes(config, layout, dataset, needed)
-        bound = needed.beyond is None
-        error = budget_error(row_bytes(layout), needed.largest, budget, bound=bound)
-        if error is not None:
+        if (error := too_small_for_all(row_bytes(layout), needed, budget)) is not None:
             raise ConfigError(error)
 
 
@@ -177,14 +175,14 @@ def needed_rows(config: Config, layout: Layout, dataset: Dataset) -> Needed:
     """The most rows that a batch needs, or a bound where that is small.
 
     Every batch is looked at only where the fast tier is so small that it matters. With hot and
-    cold inputs apart it is the bound: what is in a batch then depends on the rows that are kept.
+    cold inputs apart these are the batches of the same inputs as they come: what is in a batch of
+    one kind depends on the rows that are kept.
     """
     lists = dataset.manifest.parts["train"].lists
     longest = {name: stats.longest for name, stats in lists.items()}
     bound = at_most(layout, config.batch_size, longest)
     budget = budget_bytes(config.placement.fast_memory, layout, lambda: all_bytes(layout))
-    apart = answers(config).ordering == "apart"
-    if apart or _SMALL_BATCH * least_bytes(row_bytes(layout), bound) <= budget:
+    if _SMALL_BATCH * least_bytes(row_bytes(layout), bound) <= budget:
         return Needed(bound)
     singles = [column.name for column in dataset.schema.singles]
     with Loader(dataset.train, config.batch_size, order=order_of(config, dataset)) as loader:

@@ -19,8 +19,7 @@ from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset, Part
 from slipstream.data.loader import Loader
 from slipstream.models import Model
-from slipstream.placement.counting import count
-from slipstream.plan import Plan, Planner
+from slipstream.plan import Plan
 from slipstream.skew.popularity import row_bytes
 from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints, Found, load
@@ -32,10 +31,10 @@ from slipstream.training.memory import Peak, keep_memory
 from slipstream.training.metrics import Scores
 from slipstream.training.progress import Pace, Report
 from slipstream.training.recent import Recent
-from slipstream.training.resume import take_up_order, to_go_on_from, to_go_on_with
+from slipstream.training.resume import plans_from, take_up_order, to_go_on_from, to_go_on_with
 from slipstream.training.run import Lines, Run
 from slipstream.training.schedule import rate
-from slipstream.training.state import Hooks, State, StoppedError
+from slipstream.training.state import DOES_NOT_FIT, Hooks, State, StoppedError
 from slipstream.training.summary import summary_of
 
 __all__ = ["DivergedError", "Hooks", "State", "StoppedError", "Trainer", "train"]
@@ -99,13 +98,13 @@ def train(
                 return summary
             found = to_go_on_from(run, config, dataset, len(order), hooks.say)
             warm = None if found else warm_start(config, model, dataset, hooks.say)
-            if run.config != config:
-                run.write_config(config)
         else:
             run.check_free(force)
             run.begin(config)
         trainer = Trainer(dataset, config, run, hooks, stack, model)
         trainer.start(found, warm)
+        if run.config != config:
+            run.write_config(config)
         trainer.run_through()
         return trainer.finish()
 
@@ -199,15 +198,16 @@ class Trainer:
         loader = self._stack.enter_context(
             Loader(self.dataset.train, self.config.batch_size, order=self.order)
         )
-        loader.load_state_dict({"position": self.state.position})
         tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
-        self.engine.tables.keep(tiered.kept())
-        plans = Planner(tiered).plans(self._batches(loader), self.state.step + 1)
+        with self._timed("plan"):
+            plans = plans_from(
+                self.state, tiered, loader, lambda: self._batches(loader), self._stop_if_asked
+            )
+        self.engine.tables.keep(tiered.kept(), self.state.step)
         coming: deque[Plan] = deque()
         self._what_is_due()
         while not self.state.ended:
-            if self.hooks.stop():
-                self._stop()
+            self._stop_if_asked()
             with self._timed("plan"):
                 self._prepare(plans, coming)
             if not coming:
@@ -215,10 +215,9 @@ class Trainer:
             plan = coming.popleft()
             with self._timed("step"):
                 logits = self._step(plan)
-            self.state.before, self.state.position = self.state.position, plan.next_position
-            self.state.step += 1
-            count(self.state.carried, plan, self.row_bytes)
-            self.state.inputs_trained += plan.n_valid
+            self.state.stepped(plan, self.row_bytes, self.engine.tables.clock())
+            if plan.aside and self.state.carried["aside"] == 1:
+                self.hooks.say(f"Step {plan.step} {DOES_NOT_FIT}")
             self._skip(plan, logits)
             self._what_is_due()
             self._save_if_due()
@@ -366,8 +365,7 @@ class Trainer:
             nonlocal done
             done += count
             self.hooks.report(Report(part, done, len(inputs)))
-            if self.hooks.stop():
-                self._stop()
+            self._stop_if_asked()
 
         with self._timed("evaluate"):
             self.engine.tables.settle()
@@ -405,6 +403,10 @@ class Trainer:
     def _save_what_is_new(self) -> None:
         if self.state.apart_from_time() != self._saved:
             self._save()
+
+    def _stop_if_asked(self) -> None:
+        if self.hooks.stop():
+            self._stop()
 
     def _stop(self) -> None:
         """Save, and stop as was asked."""
