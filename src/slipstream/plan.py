@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from slipstream.data.batch import Batch
+from slipstream.data.inputs import Array
 
 
 @dataclass(frozen=True)
@@ -85,11 +86,15 @@ class GroupPlan:
         slots: int64 `[single features, capacity]`; -1 in padding.
         lists: The list features of the group by their number in the layout.
         touched: What the update moves; None for a batch that is only looked up.
-        fill: Rows of the slow tier to bring into slots before the step; None where there is one
-            tier only, and slots are row numbers.
-        evict: Rows to write back from their slots after the step.
-        needs: Distinct rows that have to be in the fast tier for the step, moved or not; 0 where
-            there is one tier only, and where the device finds out.
+        fill: Rows of the slow tier to bring into slots before the step; None where the step works
+            in the slow tier, and slots are row numbers.
+        evict: Rows to write back from their slots after the step; None where there is one tier.
+        needs: Distinct rows that the step needs, moved or not; 0 where there is one tier, and where
+            the device finds out.
+        kept: Rows that stay in the fast tier for good, as it is now decided.
+        lent: For a step in the slow tier though there is a fast one: the rows that it needs and
+            that are in the fast one. They are in the slow one for the step, and then in their slots
+            again.
         cold: For a plan that the device finishes from the batch's ids: what it cannot know. It has
             no slots then, and all rows that are looked up move.
     """
@@ -100,6 +105,8 @@ class GroupPlan:
     fill: Moves | None = None
     evict: Moves | None = None
     needs: int = 0
+    kept: int = 0
+    lent: Moves | None = None
     cold: ColdLookups | None = None
 
 
@@ -121,6 +128,9 @@ class Plan:
         parts: Where each part of the batch but the first begins; none for a batch in one part. The
             inputs of the first of several parts need no row that is still to be brought in.
         ids: int32 `[capacity, single columns]`, for a plan that the device finishes.
+        skipped: The numbers of the inputs just before or between these that are not trained;
+            None where nothing decides about that.
+        decision: The number of the decision by which they were skipped.
     """
 
     step: int
@@ -134,12 +144,19 @@ class Plan:
     groups: tuple[GroupPlan, ...]
     after: int = 0
     parts: tuple[int, ...] = ()
+    skipped: Array | None = None
+    decision: int = 0
     ids: Tensor | None = None
 
     @property
     def capacity(self) -> int:
         """Inputs that fit."""
         return len(self.labels)
+
+    @property
+    def aside(self) -> bool:
+        """Whether its rows do not fit the fast tier, so that it is trained in the slow one."""
+        return any(group.lent is not None for group in self.groups)
 
 
 def lookup_of(groups: Sequence[GroupPlan], first: int, last: int) -> tuple[GroupPlan, ...]:
@@ -195,8 +212,12 @@ class Placed(NamedTuple):
 class Placement(Protocol):
     """Where the rows live when their batch comes."""
 
+    @property
+    def remembers(self) -> bool:
+        """Whether the parts of a batch follow from the batches before it."""
+
     def kept(self) -> Sequence[Moves]:
-        """For each group the rows that stay in the fast tier; empty without such a tier."""
+        """For each group the rows in the fast tier, between two plans; empty without one."""
 
     def place(
         self,
@@ -244,9 +265,11 @@ class Planner:
                 labels=batch.labels,
                 dense=batch.dense,
                 weight=batch.weights,
-                logit_offset=None,
+                logit_offset=batch.logit_offset,
                 groups=groups,
                 after=after,
                 parts=parts,
                 ids=batch.ids if any(group.cold is not None for group in groups) else None,
+                skipped=batch.skipped,
+                decision=batch.decision,
             )

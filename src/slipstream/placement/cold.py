@@ -57,11 +57,16 @@ class ColdPlan:
 
 
 class ColdPlaced(NamedTuple):
-    """A batch, what to tell the device of each group, and the step whose write-backs it awaits."""
+    """A batch, what to tell the device of each group, and the step whose write-backs it awaits.
+
+    A batch that does not fit beside the kept rows, even alone, is `aside`: what its plans fill are
+    the rows that it needs and that are in slots, but for kept ones.
+    """
 
     batch: Batch
     groups: tuple[ColdPlan, ...]
     after: int
+    aside: bool = False
 
 
 def kept_of(layout: Layout, group: Group, singles: Sequence[str], keep: Array) -> Kept | None:
@@ -150,11 +155,11 @@ class Cold:
                 if not fits and waiting:
                     break
                 if not fits:
-                    raise ConfigError(
-                        f"The batch of step {number} needs more rows in the fast tier than fit "
-                        "beside the kept ones. Give placement.fast_memory more, or use smaller "
-                        "batches."
-                    )
+                    some = zip(tiers, held.found, strict=True)
+                    groups = tuple(tier.aside(rows, number) for tier, (_, rows) in some)
+                    yield ColdPlaced(held.batch, groups, number - 1, aside=True)
+                    number, held = number + 1, None
+                    continue
                 for tier, new in zip(tiers, held.new, strict=True):
                     tier.wanted += new
                 waiting.append(held)
@@ -214,6 +219,19 @@ class _Tier:
 
     def fits(self, new: int) -> bool:
         return self.wanted + new <= self.room
+
+    def aside(self, rows: Array, step: int) -> ColdPlan:
+        rows = np.unique(rows)
+        slots = self.known[rows, cold.SLOT]
+        rows, slots = rows[slots >= 0], slots[slots >= 0]
+        gone = self.known[rows, cold.USED] == step
+        self.known[rows[gone], cold.SLOT] = -1
+        left = int(gone.sum())
+        self.free[self.n_free : self.n_free + left] = slots[gone]
+        self.n_free += left
+        self.wanted -= left
+        none = np.empty(0, dtype=np.int32)
+        return ColdPlan(none, none, rows, slots, rows[gone], slots[gone])
 
     def emit(self, places: Array, rows: Array, step: int) -> ColdPlan:
         n = len(rows)

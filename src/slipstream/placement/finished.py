@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
+import numpy as np
 import torch
 
 from slipstream.data.batch import Batch
 from slipstream.data.inputs import Array
 from slipstream.embedding.spec import Layout
 from slipstream.placement.cold import Cold, ColdPlan, kept_of
+from slipstream.placement.resident import Resident
 from slipstream.placement.tier import Room
 from slipstream.placement.tiered import Tiered
 from slipstream.plan import ColdLookups, GroupPlan, Moves, Moving, Numbered, Placed
@@ -44,8 +47,11 @@ class Finished:
         self, layout: Layout, singles: Sequence[str], rooms: Sequence[Room], window: int
     ) -> None:
         self._rooms = rooms
+        self._resident = Resident(layout, singles)
         self._cold = Cold(layout, singles, rooms, window)
         self._whole = Tiered(layout, singles, rooms, window)
+
+    remembers = False
 
     def kept(self) -> Sequence[Moves]:
         """The rows that stay, their slots, and how the device finds them."""
@@ -72,15 +78,39 @@ class Finished:
         if not update or moves is not None:  # a device moves every row that a batch needs
             yield from self._whole.place(batches, step, update=update, moves=moves)
             return
-        for batch, groups, after in self._cold.place(batches, step):
-            yield Placed(batch, tuple(_plan(one) for one in groups), after)
+        kept = [len(room.keep) for room in self._rooms]
+        for batch, groups, after, aside in self._cold.place(batches, step):
+            if aside:
+                yield Placed(batch, self._aside(batch, groups), after)
+                continue
+            plans = (_plan(one, rows) for one, rows in zip(groups, kept, strict=True))
+            yield Placed(batch, tuple(plans), after)
+
+    def _aside(self, batch: Batch, groups: Sequence[ColdPlan]) -> tuple[GroupPlan, ...]:
+        """The plans of a batch that is trained in the slow tier."""
+        made = []
+        whole = self._resident.plan(batch.ids, batch.lists, batch.n_valid)
+        for group, one, room in zip(whole, groups, self._rooms, strict=True):
+            assert group.touched is not None, "it is planned for training"
+            rows = group.touched.rows.numpy()
+            at = np.searchsorted(room.keep, rows)
+            stays = np.append(room.keep, -1)[at] == rows
+            lent = Moves(
+                torch.from_numpy(np.concatenate([rows[stays], one.fill_rows])),
+                torch.from_numpy(np.concatenate([at[stays], one.fill_slots])),
+            )
+            evict = _moves(one.evict_rows, one.evict_slots)
+            kept = len(room.keep)
+            made.append(replace(group, evict=evict, lent=lent, needs=len(rows), kept=kept))
+        return tuple(made)
 
 
-def _plan(plan: ColdPlan) -> GroupPlan:
+def _plan(plan: ColdPlan, kept: int) -> GroupPlan:
     return GroupPlan(
         _NO_SLOTS,
         fill=_moves(plan.fill_rows, plan.fill_slots),
         evict=_moves(plan.evict_rows, plan.evict_slots),
+        kept=kept,
         cold=ColdLookups(torch.from_numpy(plan.places), torch.from_numpy(plan.slots)),
     )
 

@@ -7,7 +7,7 @@ not, it is the same work in the same order, and so are the bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -61,26 +61,48 @@ class RecordedEngine(Engine):
 
     def prepare(self, plan: Plan, factor: float = 1.0) -> None:
         """Send a coming plan ahead, with `factor` of all learning rates."""
+        if plan.aside:
+            self._factors[plan.step] = factor
         self._carrier.prepare(plan, factor)
 
     def step(self, plan: Plan) -> Iterator[Stepped]:
         """Step through a plan that was prepared; gives what earlier steps said by now."""
+        if plan.aside:
+            yield from self._aside(plan)
+            return
+        self._send_in(plan)
+        self._run()
+        if self.dense.flat is not None:
+            self.dense.flat.step_number = plan.step
+        self._carrier.leave(plan, self._given, self._out)
+        yield from _said(self._carrier.done())
+
+    def pass_by(self, plan: Plan) -> None:
+        """Do what a plan without inputs asks for: rows may come and go, nothing is trained."""
+        self._send_in(plan)
+        self._arena.arrive(self._plan)
+        self._arena.leave(self._plan, self._gives)
+        self._carrier.leave(plan, self._given, self._out)
+
+    def _aside(self, plan: Plan) -> Iterator[Stepped]:
+        """A step whose rows do not fit the fast tier: they are moved on the host."""
+        yield from self.landed()
+        self._carrier.lend(plan)
+        yield self.forward(plan)
+        self.move(plan, self._factors.pop(plan.step))
+        self._carrier.take_back(plan)
+
+    def _send_in(self, plan: Plan) -> None:
+        """Have the plan in its block, with the rows that come."""
         sent = self._carrier.arrive(plan)
         if sent.packing is not self._packing:
             self._make_room(sent.packing)
         self._block.copy_(sent.block.device)
         self._carrier.arrived(sent)
-        self._run()
-        if self.dense.flat is not None:
-            self.dense.flat.step_number = plan.step
-        self._carrier.leave(plan, self._given, self._out)
-        for done in self._carrier.done():
-            yield _stepped(done)
 
     def landed(self) -> Iterator[Stepped]:
         """What all steps that are not told yet said; waits for them."""
-        for done in self._carrier.done(wait=True):
-            yield _stepped(done)
+        yield from _said(self._carrier.done(wait=True))
 
     def _make_room(self, packing: Packing) -> None:
         """Have blocks for plans that are packed like this."""
@@ -150,10 +172,13 @@ class RecordedEngine(Engine):
         return (numbers >= first) & (numbers < last)
 
 
-def _stepped(done: Done) -> Stepped:
-    pairs = zip(done.plan.groups, done.needs, strict=True)
-    needs = sum(count for group, count in pairs if group.cold is not None)
-    return Stepped(done.loss, done.logits, done.plan, needs)
+def _said(all_done: Iterable[Done]) -> Iterator[Stepped]:
+    """What steps said of their batches, where these had inputs."""
+    for loss, logits, plan, counts in all_done:
+        pairs = zip(plan.groups, counts, strict=True)
+        needs = sum(count for group, count in pairs if group.cold is not None)
+        if plan.n_valid:
+            yield Stepped(loss, logits, plan, needs)
 
 
 def recorded_engine(

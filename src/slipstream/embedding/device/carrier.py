@@ -9,6 +9,7 @@ computation touches the slots.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
@@ -24,7 +25,7 @@ from slipstream.embedding.device.group_packing import tiers_of
 from slipstream.embedding.device.lanes import Lane, Mark
 from slipstream.embedding.device.packing import Packing, needs, room_for
 from slipstream.embedding.device.sections import Section, Sections
-from slipstream.embedding.mover import BeforeWrite
+from slipstream.embedding.mover import BeforeWrite, Clock
 from slipstream.embedding.store import RowStore
 from slipstream.errors import SlipstreamError
 from slipstream.plan import Moves, Plan
@@ -46,15 +47,15 @@ class Done(NamedTuple):
     """What a step said of its batch.
 
     Args:
-        plan: Its plan.
         loss: Its loss.
         logits: Of its inputs.
+        plan: Its plan.
         needs: For each group the distinct rows that moved.
     """
 
-    plan: Plan
     loss: float
     logits: torch.Tensor
+    plan: Plan
     needs: tuple[int, ...]
 
 
@@ -95,21 +96,15 @@ class Carrier:
         self._landed, self._changed = 0, threading.Condition()
         self._stopped = False
         self._failure: BaseException | None = None
-        self.kept_rows = 0
+        self.clock = Clock()
         self._row_of = [np.full(len(one), -1, dtype=np.int64) for one in arena.records]
 
-    def keep(self, kept: Sequence[Moves]) -> None:
-        """Bring in the rows that stay for good, before the first step."""
-        self.kept_rows = sum(len(moves.rows) for moves in kept)
+    def keep(self, kept: Sequence[Moves], step: int = 0) -> None:
+        """Bring in the rows that are there before the first step; `step` steps are done."""
+        self._landed = step
         self._arena.number(kept)
         for number, moves in enumerate(kept):
-            records = self._arena.records[number]
-            for begin in range(0, len(moves.rows), _AT_ONCE):
-                rows = moves.rows[begin : begin + _AT_ONCE].numpy()
-                slots = moves.slots[begin : begin + _AT_ONCE].to(records.device)
-                read = torch.from_numpy(self._slow[number].records[rows])
-                records[slots] = read.to(records.device)
-            self._row_of[number][moves.slots.numpy()] = moves.rows.numpy()
+            self._put(number, moves)
 
     def prepare(self, plan: Plan, factor: float) -> None:
         """Send a coming plan and its rows ahead; plans come in the order of their steps.
@@ -118,6 +113,8 @@ class Carrier:
             plan: The plan.
             factor: Of all learning rates in its step.
         """
+        if plan.aside:
+            return
         packed = self._packer.submit(self._pack, plan, factor)
         self._sent[plan.step] = self._reader.submit(self._read, plan, packed)
 
@@ -125,7 +122,12 @@ class Carrier:
         """The packed plan, on the device before anything that is computed from here on."""
         if plan.step not in self._sent:
             raise SlipstreamError(f"The rows of step {plan.step} were not prepared.")
+        begun, ready = time.perf_counter(), self._sent[plan.step].done()
         sent = self._sent[plan.step].result()
+        if not ready:
+            self.clock.waits += 1
+            self.clock.waited += time.perf_counter() - begun
+        self.clock.seconds += time.perf_counter() - begun
         self.raise_what_failed()
         sent.there.before_more_in(self.compute)
         del self._sent[plan.step]
@@ -165,18 +167,54 @@ class Carrier:
 
     def settle(self) -> None:
         """Write every row on the device back, without sending it away; results have all come."""
-        if self._writes:
-            raise SlipstreamError("Rows cannot settle before the results of all steps have come.")
-        self.raise_what_failed()
+        self._check_quiet()
         for number, row_of in enumerate(self._row_of):
             (slots,) = np.nonzero(row_of >= 0)
-            records = self._arena.records[number]
-            for begin in range(0, len(slots), _AT_ONCE):
-                some = slots[begin : begin + _AT_ONCE]
-                rows = row_of[some]
-                read = records[torch.from_numpy(some).to(records.device)].cpu().numpy()
-                self._before_write(number, rows)
-                self._scatters.scatter(read, rows, self._slow[number].records)
+            self._take(number, row_of[slots], slots)
+
+    def lend(self, plan: Plan) -> None:
+        """Have the rows on the host that a step aside needs; results have all come."""
+        self._check_quiet()
+        for number, group in enumerate(plan.groups):
+            if group.lent is not None:
+                self._take(number, group.lent.rows.numpy(), group.lent.slots.numpy())
+
+    def take_back(self, plan: Plan) -> None:
+        """After a step aside: lent rows are in their slots again, and those that leave are gone."""
+        for number, group in enumerate(plan.groups):
+            if group.lent is not None:
+                self._put(number, group.lent)
+            if group.evict is not None:
+                self._take(number, group.evict.rows.numpy(), group.evict.slots.numpy())
+                self._row_of[number][group.evict.slots.numpy()] = -1
+        with self._changed:
+            self._landed = plan.step
+            self._changed.notify_all()
+
+    def _check_quiet(self) -> None:
+        if self._writes:
+            raise SlipstreamError("The results of all steps must have come before rows settle.")
+        self.raise_what_failed()
+
+    def _take(self, number: int, all_rows: Array, slots: Array) -> None:
+        """Copy rows in slots to the slow store, now."""
+        records = self._arena.records[number]
+        for begin in range(0, len(slots), _AT_ONCE):
+            some = torch.from_numpy(slots[begin : begin + _AT_ONCE]).long().to(records.device)
+            rows = all_rows[begin : begin + _AT_ONCE]
+            read = records[some].cpu().numpy()
+            self._before_write(number, rows)
+            self._scatters.scatter(read, rows, self._slow[number].records)
+
+    def _put(self, number: int, moves: Moves) -> None:
+        """Copy rows of the slow store into slots, now."""
+        records = self._arena.records[number]
+        for begin in range(0, len(moves.rows), _AT_ONCE):
+            rows = moves.rows[begin : begin + _AT_ONCE].numpy()
+            slots = moves.slots[begin : begin + _AT_ONCE].long().to(records.device)
+            read = torch.from_numpy(self._slow[number].records[rows])
+            records[slots] = read.to(records.device)
+        self._row_of[number][moves.slots.numpy()] = moves.rows.numpy()
 
     def close(self) -> None:
         """Finish what is under way and end the threads."""
@@ -234,7 +272,7 @@ class Carrier:
                 row_of[evict.slots.numpy()] = -1
             logits = torch.from_numpy(given.arrays["logits"].copy())
             moved = tuple(int(given.arrays[f"{n}.touched"][0]) for n in range(len(plan.groups)))
-            made = Done(plan, float(given.arrays["loss"][0]), logits, moved)
+            made = Done(float(given.arrays["loss"][0]), logits, plan, moved)
         except BaseException:
             with self._changed:
                 self._stopped = True
