@@ -35,11 +35,45 @@ class Touched:
     sources: Tensor
 
 
+class Numbered(NamedTuple):
+    """Where a device finds the kept rows of a group by their ids: for each single feature, int32.
+
+    Args:
+        columns: Its column in the block of ids.
+        limits: Ids below this are in slots by their number,
+        bases: from this one on.
+    """
+
+    columns: Tensor
+    limits: Tensor
+    bases: Tensor
+
+
 @dataclass(frozen=True)
 class Moves:
-    """Rows that change their tier, each with its slot in the fast one."""
+    """Rows that change their tier, each with its slot in the fast one.
+
+    Args:
+        rows: The rows.
+        slots: Their slots.
+        numbered: For rows that stay, where plans leave it to a device to find them: how.
+    """
 
     rows: Tensor
+    slots: Tensor
+    numbered: Numbered | None = None
+
+
+@dataclass(frozen=True)
+class ColdLookups:
+    """Lookups of rows that the device cannot find by itself, in a plan that it finishes.
+
+    Args:
+        places: int32, `input * features + feature`.
+        slots: int32, where the row of each is.
+    """
+
+    places: Tensor
     slots: Tensor
 
 
@@ -55,7 +89,9 @@ class GroupPlan:
             tier only, and slots are row numbers.
         evict: Rows to write back from their slots after the step.
         needs: Distinct rows that have to be in the fast tier for the step, moved or not; 0 where
-            there is one tier only.
+            there is one tier only, and where the device finds out.
+        cold: For a plan that the device finishes from the batch's ids: what it cannot know. It has
+            no slots then, and all rows that are looked up move.
     """
 
     slots: Tensor
@@ -64,6 +100,7 @@ class GroupPlan:
     fill: Moves | None = None
     evict: Moves | None = None
     needs: int = 0
+    cold: ColdLookups | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +120,7 @@ class Plan:
         after: The step whose write-backs must have landed before rows are brought in.
         parts: Where each part of the batch but the first begins; none for a batch in one part. The
             inputs of the first of several parts need no row that is still to be brought in.
+        ids: int32 `[capacity, single columns]`, for a plan that the device finishes.
     """
 
     step: int
@@ -96,6 +134,7 @@ class Plan:
     groups: tuple[GroupPlan, ...]
     after: int = 0
     parts: tuple[int, ...] = ()
+    ids: Tensor | None = None
 
     @property
     def capacity(self) -> int:
@@ -209,4 +248,5 @@ class Planner:
                 groups=groups,
                 after=after,
                 parts=parts,
+                ids=batch.ids if any(group.cold is not None for group in groups) else None,
             )

@@ -37,6 +37,12 @@ def count(carried: dict[str, int], plan: Plan, row_bytes: Sequence[int]) -> None
             carried[name] += number
 
 
+def found_out(carried: dict[str, int], needs: int) -> None:
+    """Add rows that a batch needed of which its plan did not know; misses are counted already."""
+    carried["lookups"] += needs
+    carried["hits"] += needs
+
+
 def per_input(carried: dict[str, int], inputs: int) -> dict[str, float]:
     """The counts for each input that was trained."""
     return {name: number / max(1, inputs) for name, number in carried.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,13 +17,15 @@ from slipstream.config import Config
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset, Part
 from slipstream.data.loader import Loader
+from slipstream.errors import SlipstreamError
 from slipstream.models import Model
-from slipstream.placement.counting import count
+from slipstream.placement.counting import count, found_out
 from slipstream.plan import Plan, Planner
 from slipstream.skew.popularity import row_bytes
 from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints, Found, load
 from slipstream.training.diverged import DivergedError, diverged_after, diverged_in
+from slipstream.training.engine import Stepped
 from slipstream.training.evaluation import evaluate, first_inputs
 from slipstream.training.fit import described
 from slipstream.training.init_from import WarmStart, located, warm_start
@@ -138,6 +140,7 @@ class Trainer:
         self._saved, self._saved_at = self.state.apart_from_time(), time.monotonic()
         self._scores: tuple[int, str, Scores] | None = None
         self._told: Report | None = None
+        self._began: dict[int, int] = {}  # where the batches began of which nothing was said yet
         every = config.log.every_inputs
         self.log_every = every or max(config.batch_size, self.total // 100)
 
@@ -146,7 +149,12 @@ class Trainer:
         # Rows that a checkpoint brings need no first values.
         self.rooms = build.rooms_of(self.config, self.model.layout, self.dataset)
         self.engine = build.engine_of(
-            self.config, self.model, steps=0, fresh=found is None, rooms=self.rooms
+            self.config,
+            self.model,
+            steps=0,
+            fresh=found is None,
+            rooms=self.rooms,
+            say=self.hooks.say,
         )
         self._stack.callback(self.engine.tables.close)
         self.engine.tables.before_write = self.saver.before_update
@@ -234,22 +242,30 @@ class Trainer:
             plan = next(plans, None)
             if plan is None:
                 return
-            self.engine.tables.prepare(plan)
+            self.engine.prepare(plan, rate(self.config.schedule, plan.next_position, self.total))
             coming.append(plan)
 
     def _step(self, plan: Plan) -> None:
+        self._began[plan.step] = self.state.position
         try:
-            stepped = self.engine.forward(plan)
+            self._hear(self.engine.step(plan))
+        except (SlipstreamError, OSError):
+            raise
         except Exception:
             # Ctrl-C in a terminal also ends the compiler, which then fails; nothing has moved.
             if self.config.compile == "on" and self.hooks.stop():
                 self._stop()
             raise
-        if not math.isfinite(stepped.loss):
-            raise diverged_in(plan, stepped.loss, stepped.logits, self.state.position)
-        n = plan.n_valid
-        self.recent.add(stepped.logits[:n], plan.labels[:n], plan.weight[:n])
-        self.engine.move(plan, rate(self.config.schedule, plan.next_position, self.total))
+
+    def _hear(self, said: Iterable[Stepped]) -> None:
+        """Take what steps say of their batches, in their order."""
+        for loss, logits, plan, needs in said:
+            found_out(self.state.carried, needs)
+            position = self._began.pop(plan.step)
+            if not math.isfinite(loss):
+                raise diverged_in(plan, loss, logits, position, moved=not self.engine.tells_first)
+            n = plan.n_valid
+            self.recent.add(logits[:n], plan.labels[:n], plan.weight[:n])
 
     def _what_is_due(self) -> None:
         """After a step: a report, scores. What was done before a stop is not done again."""
@@ -274,6 +290,7 @@ class Trainer:
         if self.state.reported == self.state.position:
             return
         self.state.reported = self.state.position
+        self._hear(self.engine.landed())
         self.peak.look()
         lately = self.recent.result()
         seconds = self.state.train_seconds
@@ -348,6 +365,8 @@ class Trainer:
             if self.hooks.stop():
                 self._stop()
 
+        with self._timed("step"):
+            self._hear(self.engine.landed())
         with self._timed("evaluate"):
             self.engine.tables.settle()
             scores = evaluate(
@@ -361,6 +380,7 @@ class Trainer:
 
     def _save(self) -> None:
         """Begin a checkpoint of everything as it is now; it is written beside the next steps."""
+        self._hear(self.engine.landed())
         if not self.engine.dense.finite:
             raise diverged_after(self.state.step)
         recent = {f"recent.{name}": value for name, value in self.recent.state_dict().items()}

@@ -7,14 +7,17 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from slipstream.embedding.device.packing import COUNTS
-from slipstream.embedding.kernels.gpu import lookup, moves, update
+from slipstream.embedding.device.group_packing import COUNTS
+from slipstream.embedding.kernels.gpu import lookup, moves, touch, update
+from slipstream.embedding.kernels.gpu import place as placing
 from slipstream.embedding.kernels.gpu.rows import Shape
 from slipstream.embedding.spec import Embedded, Group, Layout
+from slipstream.plan import Moves, Numbered
 
+_TOUCHED = ("rows", "starts", "sources", "long_rows", "long_starts", "chunk_of")
 Packed = Mapping[str, Tensor]
 """A packed plan on the device, by the names of its sections."""
-_FILL, _EVICT = COUNTS.index("fill"), COUNTS.index("evict")
+_FILL, _EVICT, _COLD = (COUNTS.index(name) for name in ("fill", "evict", "cold"))
 
 
 class Arena:
@@ -28,6 +31,7 @@ class Arena:
 
     def __init__(self, layout: Layout, slots: Sequence[int], device: torch.device) -> None:
         self.layout, self.device = layout, device
+        self._numbered: list[Numbered] = []
         self.shapes = [Shape.of(group) for group in layout.groups]
         self.records = [
             torch.zeros((count, shape.words), dtype=torch.int32, device=device)
@@ -48,17 +52,51 @@ class Arena:
         """Memory of all slots."""
         return sum(one.nbytes for one in self.records)
 
+    def number(self, kept: Sequence[Moves]) -> None:
+        """Be told which rows the device finds by their ids, for plans that it finishes."""
+        found = [moves.numbered for moves in kept if moves.numbered is not None]
+        self._numbered = [Numbered(*(one.to(self.device) for one in some)) for some in found]
+
     def arrive(self, plan: Packed) -> None:
         """Put the rows that came into their slots."""
         for number, records in enumerate(self.records):
             count = plan[f"{number}.counts"][_FILL : _FILL + 1]
             moves.put(records, plan[f"{number}.fill"], count, plan[f"{number}.staged"])
 
+    def find(self, plan: Packed) -> None:
+        """Find the slots of the batch's ids, in a plan that the device finishes."""
+        for number, numbered in enumerate(self._numbered):
+            if f"{number}.cold_places" not in plan:
+                continue
+            mine = {
+                name: plan[f"{number}.{name}"]
+                for name in ("cold_places", "cold_slots", "counts", "slots")
+            }
+            placing.place(
+                plan["ids"],
+                plan["n_valid"],
+                *numbered,
+                mine["cold_places"],
+                mine["cold_slots"],
+                mine["counts"][_COLD : _COLD + 1],
+                mine["slots"],
+            )
+
+    def touch(self, plan: Packed) -> None:
+        """Find what the rows of a batch are moved by, in a plan that the device finishes."""
+        for number in range(len(self._numbered)):
+            if f"{number}.cold_places" not in plan:
+                continue
+            features = len(self.layout.groups[number].features)
+            out = (plan[f"{number}.{name}"] for name in (*_TOUCHED, "counts"))
+            touch.touch(plan[f"{number}.slots"], self._places[number], features, *out)
+
     def leave(self, plan: Packed, out: Packed) -> None:
-        """Copy the rows that leave to where they are taken from."""
+        """Copy the rows that leave to where they are taken from, and say how many moved."""
         for number, records in enumerate(self.records):
             count = plan[f"{number}.counts"][_EVICT : _EVICT + 1]
             moves.take(records, plan[f"{number}.evict"], count, out[f"{number}.left"])
+            out[f"{number}.touched"].copy_(plan[f"{number}.counts"][:1])
 
     def lookup(self, plan: Packed, part: int = 0) -> Embedded:
         """The vectors of one part of a batch, zeros elsewhere: leaves that collect gradients."""
@@ -98,10 +136,9 @@ class Arena:
             gradient = self._gradient(number, group, plan, parts)
             if gradient is None:
                 continue
-            names = ("rows", "starts", "sources", "long_rows", "long_starts", "chunk_of", "counts")
             update.move(
                 self.records[number],
-                *(plan[f"{number}.{name}"] for name in names),
+                *(plan[f"{number}.{name}"] for name in (*_TOUCHED, "counts")),
                 gradient,
                 plan["parameters"][number],
                 update.NUMBER[group.optimizer.name],

@@ -10,15 +10,12 @@ import numpy as np
 import torch
 
 from slipstream.data.inputs import Array
-from slipstream.embedding.device.narrow import long_lists, long_sizes, narrow
+from slipstream.embedding.device.group_packing import GroupPacking, needs_of
 from slipstream.embedding.device.sections import Section, Sections
 from slipstream.embedding.kernels.rows import parameters
-from slipstream.embedding.spec import Group, Layout
-from slipstream.embedding.store import Record
-from slipstream.plan import GroupPlan, Plan
+from slipstream.embedding.spec import Layout
+from slipstream.plan import Plan
 
-COUNTS = ("touched", "long", "chunks", "fill", "evict")
-"""What of a group is counted, in this order: the rest of its capacity is padding."""
 _SPARE = 1.25
 
 
@@ -32,6 +29,8 @@ class Packing:
         dense: Dense values of an input.
         room: How much fits, by the names that `needs` gives.
         number: float32, or float64 for checks: of labels, weights and dense values.
+        weights: How many numbers say how dense weights move.
+        columns: Single columns of the data set, for plans that the device finishes; else 0.
     """
 
     layout: Layout
@@ -39,6 +38,18 @@ class Packing:
     dense: int
     room: Mapping[str, int]
     number: torch.dtype = torch.float32
+    weights: int = 0
+    columns: int = 0
+
+    @cached_property
+    def groups(self) -> list[GroupPacking]:
+        """How the plan of each group is packed."""
+        made = []
+        for number, group in enumerate(self.layout.groups):
+            start = f"{number}."
+            room = {n.removeprefix(start): s for n, s in self.room.items() if n.startswith(start)}
+            made.append(GroupPacking(self.layout, group, self.inputs, room))
+        return made
 
     @cached_property
     def sections(self) -> Sections:
@@ -49,46 +60,32 @@ class Packing:
             "logit_offset": Section(self.number, (self.inputs,)),
             "dense": Section(self.number, (self.inputs, self.dense)),
             "parameters": Section(torch.float64, (len(self.layout.groups), 4)),
-            "factor": Section(torch.float64, (2,)),
+            "weights": Section(torch.float64, (self.weights,)),
             "spans": Section(torch.int32, (3,)),
+            "n_valid": Section(torch.int32, (1,)),
+            "ids": Section(torch.int32, (self.inputs, self.columns)),
         }
-        for number, group in enumerate(self.layout.groups):
-            for name, one in self._group(number, group).items():
-                made[f"{number}.{name}"] = one
+        for number, group in enumerate(self.groups):
+            made |= {f"{number}.{name}": one for name, one in group.sent().items()}
         return Sections(made)
 
-    def _group(self, number: int, group: Group) -> dict[str, Section]:
-        room = {what: self.room[f"{number}.{what}"] for what in (*COUNTS, "sources")}
-        sizes = {
-            "counts": len(COUNTS),
-            "rows": room["touched"],
-            "starts": room["touched"] + 1,
-            "sources": room["sources"],
-            "long_rows": room["long"],
-            "long_starts": room["long"] + 1,
-            "chunk_of": room["chunks"],
-            "fill": room["fill"],
-            "evict": room["evict"],
-        }
-        for n in self._lists(group):
-            sizes[f"offsets {n}"] = self.inputs + 1
-            sizes[f"values {n}"] = self.room[f"{number}.values {n}"]
-        made = {name: Section(torch.int32, (size,)) for name, size in sizes.items()}
-        singles = len(group.features) + len(group.sequences) - len(self._lists(group))
-        made["slots"] = Section(torch.int32, (singles, self.inputs))
-        made["staged"] = Section(torch.int32, (room["fill"], Record.of(group).words))
-        return made
-
-    def _lists(self, group: Group) -> list[int]:
-        both = (*group.features, *group.sequences)
-        return [n for n in both if self.layout.features[n].kind != "single"]
+    @cached_property
+    def beside(self) -> Sections:
+        """What the device works out of it, and keeps until the step is done."""
+        return Sections(
+            {
+                f"{number}.{name}": one
+                for number, group in enumerate(self.groups)
+                for name, one in group.beside().items()
+            }
+        )
 
     def fits(self, needed: Mapping[str, int]) -> bool:
         """Whether there is room for a plan with these needs."""
         return all(size <= self.room[name] for name, size in needed.items())
 
     def pack(self, plan: Plan, factor: float, into: Mapping[str, Array]) -> None:
-        """Write a plan into the arrays of a block, all but the rows that come.
+        """Write a plan into the arrays of a block, all but dense weights and rows that come.
 
         Args:
             plan: The plan.
@@ -99,36 +96,26 @@ class Packing:
         into["weight"][:] = plan.weight.numpy()
         into["dense"][:] = plan.dense.numpy()
         into["logit_offset"][:] = 0 if plan.logit_offset is None else plan.logit_offset.numpy()
-        into["factor"][:] = factor, plan.step
         into["spans"][:] = 0, plan.parts[0] if plan.parts else self.inputs, self.inputs
-        for number, (group, one) in enumerate(zip(self.layout.groups, plan.groups, strict=True)):
-            own = group.optimizer
+        into["n_valid"][:] = plan.n_valid
+        if plan.ids is not None:
+            into["ids"][:] = plan.ids.numpy()
+        for number, (packing, one) in enumerate(zip(self.groups, plan.groups, strict=True)):
+            own = packing.group.optimizer
             into["parameters"][number] = parameters(
                 own, own.lr * factor, plan.step, np.dtype(np.float64)
             )
-            mine = {
-                name.partition(".")[2]: array
-                for name, array in into.items()
-                if name.startswith(f"{number}.")
-            }
-            _pack_group(one, mine)
+            names = packing.sent()
+            packing.pack(one, {name: into[f"{number}.{name}"] for name in names})
 
 
 def needs(plan: Plan) -> dict[str, int]:
     """The room that a plan takes, by group and name."""
-    made = {}
-    for number, group in enumerate(plan.groups):
-        touched, fill, evict = group.touched, group.fill, group.evict
-        assert touched is not None, "plans for a device are plans for training"
-        assert fill is not None, "plans for a device say what comes"
-        assert evict is not None, "plans for a device say what leaves"
-        long, chunks = long_sizes(touched.starts.numpy())
-        sizes = (len(touched.rows), long, chunks, len(fill.rows), len(evict.rows))
-        made |= {f"{number}.{name}": size for name, size in zip(COUNTS, sizes, strict=True)}
-        made[f"{number}.sources"] = len(touched.sources)
-        for n, lists in group.lists.items():
-            made[f"{number}.values {n}"] = len(lists.slots)
-    return made
+    return {
+        f"{number}.{name}": size
+        for number, group in enumerate(plan.groups)
+        for name, size in needs_of(group).items()
+    }
 
 
 def room_for(needed: Mapping[str, int], before: Mapping[str, int] | None = None) -> dict[str, int]:
@@ -146,20 +133,3 @@ def room_for(needed: Mapping[str, int], before: Mapping[str, int] | None = None)
         had = before.get(name, 0)
         made[name] = had if 0 < size <= had else -(-int(size * _SPARE + 1) // 256) * 256
     return made
-
-
-def _pack_group(plan: GroupPlan, into: Mapping[str, Array]) -> None:
-    touched, fill, evict = plan.touched, plan.fill, plan.evict
-    assert touched is not None and fill is not None and evict is not None, "as `needs` asks"
-    narrow(plan.slots.numpy().reshape(-1), into["slots"].reshape(-1))
-    for n, lists in plan.lists.items():
-        narrow(lists.offsets.numpy(), into[f"offsets {n}"])
-        narrow(lists.slots.numpy(), into[f"values {n}"])
-    starts = touched.starts.numpy()
-    narrow(touched.rows.numpy(), into["rows"])
-    narrow(starts, into["starts"])
-    narrow(touched.sources.numpy(), into["sources"])
-    narrow(fill.slots.numpy(), into["fill"])
-    narrow(evict.slots.numpy(), into["evict"])
-    long, chunks = long_lists(starts, into["long_rows"], into["long_starts"], into["chunk_of"])
-    into["counts"][:] = len(touched.rows), long, chunks, len(fill.rows), len(evict.rows)
