@@ -178,18 +178,36 @@ class Cold:
         """The lookups of rows that are not kept, and the rows."""
         kept = self.kept[group]
         assert kept is not None, "only asked where a device can find kept rows"
-        room = batch.n_valid * len(kept.columns)
-        places, rows = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int64)
-        arrays = kept.columns, kept.limits, kept.starts, kept.sizes
-        found = cold.cold_lookups(batch.ids.numpy(), batch.n_valid, *arrays, places, rows)
-        if found < 0:
-            i, feature = divmod(-1 - found, len(kept.columns))
-            value = int(batch.ids[i, kept.columns[feature]])
-            raise DataError(
-                f"Input {int(batch.numbers[i])} has the id {value} in column "
-                f"{self._names[group][feature]!r}, whose table has {kept.sizes[feature]:,} rows."
-            )
+        features, n = len(kept.columns), batch.n_valid
+        ids = _columns(batch.ids.numpy()[:n], kept.columns)
+        unsigned = np.uint32 if ids.dtype == np.int32 else np.uint64
+        places, rows = np.empty(n * features, dtype=np.int32), np.empty(n * features, np.int64)
+        masks = np.empty(n, dtype=np.uint32)
+        found = 0
+        for first in range(0, features, cold.AT_ONCE):
+            some = slice(first, first + cold.AT_ONCE)
+            limits = kept.limits[some].astype(unsigned)
+            cold.not_kept(ids[:, some].view(unsigned), limits, masks)
+            tables = kept.starts[some], kept.sizes[some]
+            out = places[found:], rows[found:]
+            count = cold.cold_lookups(ids[:, some], masks, first, features, *tables, *out)
+            if count < 0:
+                i, feature = divmod(-1 - count, features)
+                raise DataError(
+                    f"Input {int(batch.numbers[i])} has the id {ids[i, feature]} in column "
+                    f"{self._names[group][feature]!r}, whose table has {kept.sizes[feature]:,} "
+                    "rows."
+                )
+            found += count
         return places[:found], rows[:found]
+
+
+def _columns(ids: Array, columns: Array) -> Array:
+    """Some columns; not copied where they stand side by side."""
+    first = int(columns[0])
+    if np.array_equal(columns, np.arange(first, first + len(columns))):
+        return ids[:, first : first + len(columns)]
+    return np.ascontiguousarray(ids[:, columns])
 
 
 @dataclass(frozen=True)

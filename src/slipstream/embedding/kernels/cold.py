@@ -22,11 +22,32 @@ for _bit in range(32):
 
 
 @compiled
+def not_kept(ids: Array, limits: Array, masks: Array) -> None:
+    """For each input the features whose rows are not kept, as bits.
+
+    Args:
+        ids: Unsigned, so that a negative one is not kept either; `[inputs, features]`, 32 features
+            at most. This loop runs on many of them at a time.
+        limits: How many rows of each feature's table are kept, of the same type.
+        masks: Out: uint32.
+    """
+    features = ids.shape[1]
+    bits = np.empty(features, dtype=np.uint32)
+    for f in range(features):
+        bits[f] = np.uint32(1) << np.uint32(f)
+    for i in range(len(ids)):
+        mask = np.uint32(0)
+        for f in range(features):
+            mask = np.uint32(mask | (bits[f] if ids[i, f] >= limits[f] else np.uint32(0)))
+        masks[i] = mask
+
+
+@compiled
 def cold_lookups(
     ids: Array,
-    n: int,
-    columns: Array,
-    limits: Array,
+    masks: Array,
+    first: int,
+    features: int,
     starts: Array,
     sizes: Array,
     places: Array,
@@ -34,49 +55,31 @@ def cold_lookups(
 ) -> int:
     """Write the lookups of rows that are not kept; returns how many.
 
-    A batch with an id out of range gives -1 minus its place.
+    If an id is out of range, returns -1 minus its place.
 
     Args:
-        ids: Of single columns, `[capacity, columns]`.
-        n: Inputs that are no padding.
-        columns: The column of each feature, in rising order where features are many.
-        limits: How many rows of its table are kept.
-        starts: Where the rows of its table begin.
-        sizes: Rows of its table.
+        ids: Of some features, `[inputs, features]`.
+        masks: Which of these are of rows that are not kept.
+        first: The first of these features.
+        features: How many there are in all.
+        starts: Where the rows of each one's table begin.
+        sizes: Rows of that table.
         places: Out: `input * features + feature`.
         rows: Out: the rows.
     """
-    features = len(columns)
-    whole = features == ids.shape[1]
-    for f in range(features):
-        whole &= columns[f] == f
-    bits = np.zeros(features, dtype=np.uint32)
-    for f in range(features):
-        bits[f] = np.uint32(1) << np.uint32(f % 32)
     found = 0
-    for i in range(n):
-        for begin in range(0, features, 32):
-            end = min(begin + 32, features)
-            mask = np.uint32(0)
-            if whole:  # this loop runs on many ids at a time
-                for f in range(begin, end):
-                    bad = (ids[i, f] >= limits[f]) | (ids[i, f] < 0)
-                    mask = np.uint32(mask | (bits[f] if bad else np.uint32(0)))
-            else:
-                for f in range(begin, end):
-                    value = ids[i, columns[f]]
-                    bad = (value >= limits[f]) | (value < 0)
-                    mask = np.uint32(mask | (bits[f] if bad else np.uint32(0)))
-            while mask:
-                lowest = np.uint32(mask & (~mask + np.uint32(1)))
-                f = begin + _PLACE[((np.int64(lowest) * _PRODUCT) & _LOW) >> np.int64(27)]
-                value = np.int64(ids[i, columns[f]])
-                if value < 0 or value >= sizes[f]:
-                    return -1 - (i * features + f)
-                places[found] = i * features + f
-                rows[found] = starts[f] + value
-                found += 1
-                mask = np.uint32(mask ^ lowest)
+    for i in range(len(ids)):
+        mask = masks[i]
+        while mask:
+            lowest = np.uint32(mask & (~mask + np.uint32(1)))
+            f = _PLACE[((np.int64(lowest) * _PRODUCT) & _LOW) >> np.int64(27)]
+            value = np.int64(ids[i, f])
+            if value < 0 or value >= sizes[f]:
+                return -1 - (i * features + first + f)
+            places[found] = i * features + first + f
+            rows[found] = starts[f] + value
+            found += 1
+            mask = np.uint32(mask ^ lowest)
     return found
 
 

@@ -94,7 +94,7 @@ def touch(
     _long[grid](both, total, long_rows, long_starts, counts, lookups, BLOCK=_BLOCK)
     chunks = len(chunk_of)
     _chunk_of[(triton.cdiv(chunks, _BLOCK),)](
-        long_starts, counts, chunk_of, chunks, len(long_starts), BLOCK=_BLOCK
+        long_starts, counts, chunk_of, chunks, HALVINGS=len(long_starts).bit_length(), BLOCK=_BLOCK
     )
 
 
@@ -191,17 +191,15 @@ def _long(
 
 
 @triton.jit
-def _chunk_of(long_starts, counts, chunk_of, chunks, room, BLOCK: tl.constexpr):
+def _chunk_of(long_starts, counts, chunk_of, chunks, HALVINGS: tl.constexpr, BLOCK: tl.constexpr):
     """The long row of each chunk: the last one that begins at or before it."""
     chunk = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     real = chunk < tl.load(counts + 2)
     low = tl.zeros((BLOCK,), tl.int32)
     high = tl.zeros((BLOCK,), tl.int32) + tl.load(counts + 1)
-    width = 1
-    while width < room:
+    for _ in range(HALVINGS):
         middle = (low + high) // 2
         begins = tl.load(long_starts + middle, mask=real, other=0)
         low = tl.where(begins <= chunk, middle, low)
         high = tl.where(begins <= chunk, high, middle)
-        width *= 2
     tl.store(chunk_of + chunk, low, mask=real & (chunk < chunks))
