@@ -191,6 +191,16 @@ def kernels_for(config: Config, rooms: Sequence[Room] | None) -> str:
     return "cpu" if rooms is None or config.device == "cpu" else "gpu"
 
 
+def plans_ahead(config: Config, rooms: Sequence[Room] | None) -> int:
+    """How many plans a thread of its own has ready for a GPU; 0 plans between the steps.
+
+    An order that waits for a loss, and a rule that decides what is skipped, must not be asked for
+    more batches than they know of.
+    """
+    waits = answers(config).ordering == "apart" or answers(config).skipping != "none"
+    return 0 if waits or kernels_for(config, rooms) != "gpu" else PREPARED
+
+
 def everything(layout: Layout) -> list[Room]:
     """A fast tier that all rows stay in."""
     return [Room(group.rows, np.arange(group.rows)) for group in layout.groups]

@@ -24,6 +24,7 @@ from slipstream.placement.counting import found_out
 from slipstream.plan import Plan
 from slipstream.skew.popularity import row_bytes
 from slipstream.training import build
+from slipstream.training.ahead import Ahead
 from slipstream.training.checkpoint import Checkpoints, Found, load
 from slipstream.training.diverged import DivergedError, diverged_after, diverged_in
 from slipstream.training.engine import Stepped
@@ -209,10 +210,17 @@ class Trainer:
             Loader(self.dataset.train, self.config.batch_size, order=self.order)
         )
         tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
+        ahead = build.plans_ahead(self.config, self.rooms)
         with self._timed("plan"):
             plans = plans_from(
-                self.state, tiered, loader, lambda: self._batches(loader), self._stop_if_asked
+                self.state,
+                tiered,
+                loader,
+                lambda: loader if ahead else self._batches(loader),
+                self._stop_if_asked,
             )
+        if ahead:
+            plans = self._stack.enter_context(Ahead(plans, ahead))
         self.engine.tables.keep(tiered.kept(), self.state.step)
         coming: deque[Plan] = deque()
         self._what_is_due()
