@@ -50,7 +50,6 @@ _SMALL_BATCH = 16  # so often a batch fits a fast tier for which its exact rows 
 def check(config: Config, dataset: Dataset) -> None:
     """Raise an error where a configuration asks for what is not there."""
     chosen = answers(config)
-    check_device(config)
     if not len(dataset.train):
         raise ConfigError("There is nothing to train on: the training part has no inputs.")
     if config.early_stopping.every_inputs is not None and not len(dataset.validation):

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from slipstream.config import Config
-from slipstream.embedding.device.arena import Arena
+from slipstream.embedding.device.arena import Arena, Packed
+from slipstream.embedding.device.aside import by_itself
 from slipstream.embedding.device.carrier import Carrier, Done, given_by
 from slipstream.embedding.device.packing import Packing
 from slipstream.embedding.tables import Embeddings
@@ -21,9 +22,27 @@ from slipstream.models import Model
 from slipstream.plan import Plan
 from slipstream.training.dense import DensePart
 from slipstream.training.engine import Engine, Stepped, weighted_loss
-from slipstream.training.flat import PARAMETERS
+from slipstream.training.flat import PARAMETERS, FlatOptimizer
 
 _BEFORE_RECORDING = 3
+
+
+class Bench:
+    """What a step works on: the block of its plan, and that of what it gives.
+
+    Args:
+        packing: How plans are packed.
+        arena: The slots.
+    """
+
+    def __init__(self, packing: Packing, arena: Arena) -> None:
+        self.packing, self.given = packing, given_by(packing, arena)
+        self.block, self.out, beside = (
+            torch.zeros(one.bytes, dtype=torch.uint8, device=arena.device)
+            for one in (packing.sections, self.given, packing.beside)
+        )
+        self.plan = packing.sections.tensors(self.block) | packing.beside.tensors(beside)
+        self.gives = self.given.tensors(self.out)
 
 
 class RecordedEngine(Engine):
@@ -55,7 +74,7 @@ class RecordedEngine(Engine):
         super().__init__(tables, dense)
         self._arena, self._carrier, self._parts, self._say = arena, carrier, parts, say
         self._record = record and arena.device.type == "cuda"
-        self._packing: Packing | None = None
+        self._bench: Bench | None = None
         self._recording: torch.cuda.CUDAGraph | None = None
         self._warm = 0
 
@@ -70,68 +89,73 @@ class RecordedEngine(Engine):
         if plan.aside:
             yield from self._aside(plan)
             return
-        self._send_in(plan)
-        self._run()
-        if self.dense.flat is not None:
-            self.dense.flat.step_number = plan.step
-        self._carrier.leave(plan, self._given, self._out)
+        bench = self._send_in(plan)
+        self._run(bench)
+        self._flat.step_number = plan.step
+        self._carrier.leave(plan, bench.given, bench.out)
         yield from _said(self._carrier.done())
 
     def pass_by(self, plan: Plan) -> None:
         """Do what a plan without inputs asks for: rows may come and go, nothing is trained."""
-        self._send_in(plan)
-        self._arena.arrive(self._plan)
-        self._arena.leave(self._plan, self._gives)
-        self._carrier.leave(plan, self._given, self._out)
+        bench = self._send_in(plan)
+        self._arena.arrive(bench.plan)
+        self._arena.leave(bench.plan, bench.gives)
+        self._carrier.leave(plan, bench.given, bench.out)
 
     def _aside(self, plan: Plan) -> Iterator[Stepped]:
-        """A step whose rows do not fit the fast tier: they are moved on the host."""
+        """A step whose rows do not fit the fast tier: they are on the device for it alone."""
         yield from self.landed()
         self._carrier.lend(plan)
-        yield self.forward(plan)
-        self.move(plan, self._factors.pop(plan.step))
+        rows, alone = by_itself(plan)
+        arena = Arena(self._arena.layout, [len(one) for one in rows], self._arena.device)
+        self._carrier.copy_in(rows, arena)
+        bench = Bench(self._carrier.packing_for(alone), arena)
+        host = torch.zeros(bench.packing.sections.bytes, dtype=torch.uint8)
+        arrays = bench.packing.sections.arrays(host.numpy())
+        self._carrier.pack_into(bench.packing, alone, self._factors.pop(plan.step), arrays)
+        bench.block.copy_(host)
+        self._work(arena, bench)
+        self._flat.step_number = plan.step
+        self._carrier.copy_out(rows, arena)
         self._carrier.take_back(plan)
+        yield Stepped(float(bench.gives["loss"]), bench.gives["logits"].cpu(), plan)
 
-    def _send_in(self, plan: Plan) -> None:
+    def _send_in(self, plan: Plan) -> Bench:
         """Have the plan in its block, with the rows that come."""
         sent = self._carrier.arrive(plan)
-        if sent.packing is not self._packing:
-            self._make_room(sent.packing)
-        self._block.copy_(sent.block.device)
+        if self._bench is None or sent.packing is not self._bench.packing:
+            if self._arena.device.type == "cuda":
+                torch.cuda.synchronize(self._arena.device)
+            self._bench = Bench(sent.packing, self._arena)
+            self._recording, self._warm = None, 0
+        self._bench.block.copy_(sent.block.device)
         self._carrier.arrived(sent)
+        return self._bench
 
     def landed(self) -> Iterator[Stepped]:
         """What all steps that are not told yet said; waits for them."""
         yield from _said(self._carrier.done(wait=True))
 
-    def _make_room(self, packing: Packing) -> None:
-        """Have blocks for plans that are packed like this."""
-        if self._arena.device.type == "cuda":
-            torch.cuda.synchronize(self._arena.device)
-        self._packing, self._recording, self._warm = packing, None, 0
-        self._given = given_by(packing, self._arena)
-        device = self._arena.device
-        self._block = torch.zeros(packing.sections.bytes, dtype=torch.uint8, device=device)
-        self._out = torch.zeros(self._given.bytes, dtype=torch.uint8, device=device)
-        beside = torch.zeros(packing.beside.bytes, dtype=torch.uint8, device=device)
-        self._plan = packing.sections.tensors(self._block) | packing.beside.tensors(beside)
-        self._gives = self._given.tensors(self._out)
+    @property
+    def _flat(self) -> FlatOptimizer:
+        assert self.dense.flat is not None, "weights that a recorded step moves lie in one row"
+        return self.dense.flat
 
-    def _run(self) -> None:
+    def _run(self, bench: Bench) -> None:
         if self._recording is None and self._record and self._warm >= _BEFORE_RECORDING:
-            self._try_to_record()
+            self._try_to_record(bench)
         if self._recording is not None:
             self._recording.replay()
         else:
-            self._work()
+            self._work(self._arena, bench)
         self._warm += 1
 
-    def _try_to_record(self) -> None:
+    def _try_to_record(self, bench: Bench) -> None:
         graph = torch.cuda.CUDAGraph()
         try:
             # Other threads go on copying meanwhile.
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                self._work()
+                self._work(self._arena, bench)
         except Exception as error:
             self._record = False
             torch.cuda.synchronize(self._arena.device)
@@ -139,37 +163,38 @@ class RecordedEngine(Engine):
             return
         self._recording = graph
 
-    def _work(self) -> None:
+    def _work(self, arena: Arena, bench: Bench) -> None:
         """One step, from the block of its plan to the block of what it gives."""
-        plan, gives = self._plan, self._gives
-        self._arena.arrive(plan)
-        self._arena.find(plan)
-        self._arena.touch(plan)
+        plan, gives = bench.plan, bench.gives
+        arena.arrive(plan)
+        arena.find(plan)
+        arena.touch(plan)
         losses, logits, embedded = [], [], []
         for part in range(self._parts):
-            embedded.append(self._arena.lookup(plan, part))
+            embedded.append(arena.lookup(plan, part))
             logits.append(self.dense.logits(plan["dense"], embedded[-1]))
             weight = plan["weight"]
             if self._parts > 1:
-                weight = weight * self._inside(part)
+                weight = weight * _inside(plan, part)
             loss = weighted_loss(logits[-1], plan["labels"], weight, plan["logit_offset"])
             loss.backward()
             losses.append(loss.detach())
-        self._arena.move(plan, embedded)
-        assert self.dense.flat is not None, "weights that a recorded step moves lie in one row"
-        self.dense.flat.move(plan["weights"])
-        self._arena.leave(plan, gives)
+        arena.move(plan, embedded)
+        self._flat.move(plan["weights"])
+        arena.leave(plan, gives)
         told, loss = logits[0].detach(), losses[0]
         for part in range(1, self._parts):
-            told = torch.where(self._inside(part), logits[part].detach(), told)
+            told = torch.where(_inside(plan, part), logits[part].detach(), told)
             loss = loss + losses[part]
         gives["logits"].copy_(told)
         gives["loss"].copy_(loss.reshape(1))
 
-    def _inside(self, part: int) -> Tensor:
-        numbers = torch.arange(len(self._plan["labels"]), device=self._arena.device)
-        first, last = self._plan["spans"][part], self._plan["spans"][part + 1]
-        return (numbers >= first) & (numbers < last)
+
+def _inside(plan: Packed, part: int) -> Tensor:
+    """Which inputs are of a part."""
+    numbers = torch.arange(len(plan["labels"]), device=plan["labels"].device)
+    first, last = plan["spans"][part], plan["spans"][part + 1]
+    return (numbers >= first) & (numbers < last)
 
 
 def _said(all_done: Iterable[Done]) -> Iterator[Stepped]:

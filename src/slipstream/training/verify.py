@@ -95,6 +95,7 @@ def verify(
         >>> [(one.steps, one.same_bits or one.largest < 1e-9, one.holds) for one in made]
         [(5, True, True), (5, True, True)]
     """
+    build.check_device(config)
     build.check(config, dataset)
     config = build.resolved(config, build.order_of(config, dataset))
     config = replace(config, compile="off")

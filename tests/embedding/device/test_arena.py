@@ -99,14 +99,14 @@ def check(layout, capacity, n, seed, steps=1, **tolerance) -> None:
     assert_rows(arena, plain, **tolerance)
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(layouts(("fp64",)), st.integers(1, 6), st.data())
 def test_kernels_equal_the_reference_over_steps_in_float64(layout, capacity, data):
     n = data.draw(st.integers(0, capacity))
     check(layout, capacity, n, data.draw(st.integers(0, 99)), steps=2, rtol=0, atol=1e-9)
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(layouts(("fp32", "split-bf16")), st.integers(0, 6), st.integers(0, 99))
 def test_a_step_in_float32_is_the_reference_to_rounding(layout, n, seed):
     check(layout, 6, n, seed, rtol=1e-5, atol=1e-6)

@@ -179,6 +179,17 @@ class Carrier:
             if group.lent is not None:
                 self._take(number, group.lent.rows.numpy(), group.lent.slots.numpy())
 
+    def copy_in(self, rows: Sequence[Array], arena: Arena) -> None:
+        """Copy rows of the slow store to the first slots of another arena."""
+        for slow, some, records in zip(self._slow, rows, arena.records, strict=True):
+            records.copy_(torch.from_numpy(slow.records[some]))
+
+    def copy_out(self, rows: Sequence[Array], arena: Arena) -> None:
+        """Copy the slots of another arena back to the slow store."""
+        for number, (some, records) in enumerate(zip(rows, arena.records, strict=True)):
+            self._before_write(number, some)
+            self._scatters.scatter(records.cpu().numpy(), some, self._slow[number].records)
+
     def take_back(self, plan: Plan) -> None:
         """After a step aside: lent rows are in their slots again, and those that leave are gone."""
         for number, group in enumerate(plan.groups):
@@ -226,24 +237,35 @@ class Carrier:
         self._gathers.close()
         self._scatters.close()
 
-    def _pack(self, plan: Plan, factor: float) -> tuple[Packing, Block]:
-        needed, before = needs(plan), self._packing
-        if before is None or not before.fits(needed):
-            before = self._packing = Packing(
-                self._arena.layout,
-                plan.capacity,
-                plan.dense.shape[1],
-                room_for(needed, None if before is None else before.room),
-                self._number,
-                self._weights,
-                0 if plan.ids is None else plan.ids.shape[1],
-            )
-        block = self._in.take(before.sections)
-        block.free.wait()
-        before.pack(plan, factor, block.arrays)
+    def packing_for(self, plan: Plan, before: Packing | None = None) -> Packing:
+        """How to pack a plan: as before, if it fits."""
+        needed = needs(plan)
+        if before is not None and before.fits(needed):
+            return before
+        return Packing(
+            self._arena.layout,
+            plan.capacity,
+            plan.dense.shape[1],
+            room_for(needed, None if before is None else before.room),
+            self._number,
+            self._weights,
+            0 if plan.ids is None else plan.ids.shape[1],
+        )
+
+    def pack_into(
+        self, packing: Packing, plan: Plan, factor: float, arrays: dict[str, Array]
+    ) -> None:
+        """Write a plan into the arrays of a block, all but the rows that come."""
+        packing.pack(plan, factor, arrays)
         if self._how is not None:
-            self._how(factor, plan.step, block.arrays["weights"])
-        return before, block
+            self._how(factor, plan.step, arrays["weights"])
+
+    def _pack(self, plan: Plan, factor: float) -> tuple[Packing, Block]:
+        packing = self._packing = self.packing_for(plan, self._packing)
+        block = self._in.take(packing.sections)
+        block.free.wait()
+        self.pack_into(packing, plan, factor, block.arrays)
+        return packing, block
 
     def _read(self, plan: Plan, packed: Future[tuple[Packing, Block]]) -> Sent:
         packing, block = packed.result()
