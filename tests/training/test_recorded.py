@@ -46,7 +46,7 @@ def test_every_strategy_keeps_its_promise(strategy, settings):
 def test_steps_whose_rows_do_not_fit_have_the_same_bits(tmp_path):
     data = clicks(160)
     for settings in ((), ("placement.refresh_batches=4",)):
-        tiny = config("placement.fast_memory=40%", *settings, strategy="fast", device=DEVICE)
+        tiny = config("placement.fast_memory=250B", *settings, strategy="fast", device=DEVICE)
         ours = train(data, tiny, tmp_path / "tiny", force=True)
         assert ours["carried"]["aside"] > 0
         whole = train(
