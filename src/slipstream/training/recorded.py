@@ -16,6 +16,7 @@ from slipstream.config import Config
 from slipstream.embedding.device.arena import Arena, Packed
 from slipstream.embedding.device.aside import by_itself
 from slipstream.embedding.device.carrier import Carrier, Done, given_by
+from slipstream.embedding.device.lanes import Lane
 from slipstream.embedding.device.packing import Packing
 from slipstream.embedding.tables import Embeddings
 from slipstream.models import Model
@@ -74,6 +75,7 @@ class RecordedEngine(Engine):
         super().__init__(tables, dense)
         self._arena, self._carrier, self._parts, self._say = arena, carrier, parts, say
         self._record = record and arena.device.type == "cuda"
+        self._side = Lane(arena.device)
         self._bench: Bench | None = None
         self._recording: torch.cuda.CUDAGraph | None = None
         self._warm = 0
@@ -168,7 +170,9 @@ class RecordedEngine(Engine):
         plan, gives = bench.plan, bench.gives
         arena.arrive(plan)
         arena.find(plan)
-        arena.touch(plan)
+        self._side.after(self._carrier.compute)
+        with self._side.used():  # nothing needs it before rows move
+            arena.touch(plan)
         losses, logits, embedded = [], [], []
         for part in range(self._parts):
             embedded.append(arena.lookup(plan, part))
@@ -179,6 +183,7 @@ class RecordedEngine(Engine):
             loss = weighted_loss(logits[-1], plan["labels"], weight, plan["logit_offset"])
             loss.backward()
             losses.append(loss.detach())
+        self._carrier.compute.after(self._side)
         arena.move(plan, embedded)
         self._flat.move(plan["weights"])
         arena.leave(plan, gives)

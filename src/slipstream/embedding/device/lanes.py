@@ -35,6 +35,7 @@ class Lane:
 
     def __init__(self, device: torch.device, *, current: bool = False) -> None:
         self._device = device
+        self._is_current = current
         self.stream: Any = None
         if device.type == "cuda":
             make = torch.cuda.current_stream if current else torch.cuda.Stream
@@ -43,6 +44,18 @@ class Lane:
     def used(self) -> AbstractContextManager[Any]:
         """What is asked of the device in this context is done in the lane."""
         return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
+
+    def after(self, other: Lane) -> None:
+        """Have what comes in this lane wait for what the current step asked of another so far.
+
+        Of the lane of the computation it is the part that is being recorded, if there is one.
+        """
+        if self.stream is not None:
+            mine, theirs = self._current(), other._current()
+            mine.wait_stream(theirs)
+
+    def _current(self) -> Any:
+        return torch.cuda.current_stream(self._device) if self._is_current else self.stream
 
     def mark(self) -> Mark:
         """The point that the work asked for so far ends at."""

@@ -80,6 +80,14 @@ class Packing:
             }
         )
 
+    @cached_property
+    def _names(self) -> list[list[tuple[str, str]]]:
+        """For each group what is sent of it, by its own names and by those of the block."""
+        return [
+            [(name, f"{number}.{name}") for name in group.sent()]
+            for number, group in enumerate(self.groups)
+        ]
+
     def fits(self, needed: Mapping[str, int]) -> bool:
         """Whether there is room for a plan with these needs."""
         return all(size <= self.room[name] for name, size in needed.items())
@@ -105,8 +113,7 @@ class Packing:
             into["parameters"][number] = parameters(
                 own, own.lr * factor, plan.step, np.dtype(np.float64)
             )
-            names = packing.sent()
-            packing.pack(one, {name: into[f"{number}.{name}"] for name in names})
+            packing.pack(one, {name: into[whole] for name, whole in self._names[number]})
 
 
 def needs(plan: Plan) -> dict[str, int]:
