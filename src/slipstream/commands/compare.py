@@ -48,6 +48,9 @@ def compare(
     settings: list[str] = typer.Option(
         [], "--set", metavar="KEY=VALUE", help="Any key of the config, for all runs."
     ),
+    minutes: float | None = typer.Option(
+        None, min=0, help="Begin no further seed that would not be through within this time."
+    ),
     keep_checkpoints: bool = typer.Option(
         False, "--keep-checkpoints", help="Keep the weights of every run; else only its numbers."
     ),
@@ -84,13 +87,14 @@ def compare(
         raise ConfigError("Say what to train on: slipstream compare DATA --out DIR.")
     comparison = Comparison(base, choices, to)
     comparison.check(leave_out=not named, say=lambda text: err.print(text, soft_wrap=True))
-    failed = _train(comparison, force=force, keep=keep_checkpoints)
+    seconds = None if minutes is None else 60 * minutes
+    failed = _train(comparison, force=force, keep=keep_checkpoints, seconds=seconds)
     _tell(comparison)
     if failed:
         raise typer.Exit(1)
 
 
-def _train(comparison: Comparison, *, force: bool, keep: bool) -> bool:
+def _train(comparison: Comparison, *, force: bool, keep: bool, seconds: float | None) -> bool:
     """Train, and write what there is also where it is stopped; whether anything failed."""
     from slipstream.commands.compare_progress import Standing, compare_progress
 
@@ -98,11 +102,12 @@ def _train(comparison: Comparison, *, force: bool, keep: bool) -> bool:
     standing.runs = comparison.runs
     try:
         with _terminated_is_interrupted(), compare_progress(standing) as tell:
-            failed = comparison.train(tell, force=force, keep=keep)
+            failed = comparison.train(tell, force=force, keep=keep, seconds=seconds)
     except KeyboardInterrupt:
         _tell(comparison)
-        again = shlex.join(["slipstream", *_without_force(sys.argv[1:])])
-        raise KeyboardInterrupt(f"Stopped; {standing.told()}. To go on: {again}") from None
+        raise KeyboardInterrupt(f"Stopped; {standing.told()}. To go on: {_again()}") from None
+    if standing.done + len(failed) < len(standing.runs):
+        err.print(f"Time is up; {standing.told()}. To go on: {_again()}", soft_wrap=True)
     for event in failed:
         err.print(f"{event.run.name} failed: {event.why}", soft_wrap=True)
     return bool(failed)
@@ -127,8 +132,9 @@ def _tell(comparison: Comparison) -> None:
     out.print(f"\nThe report is in {folder / 'report.html'}.", soft_wrap=True)
 
 
-def _without_force(words: list[str]) -> list[str]:
-    return [word for word in words if word != "--force"]
+def _again() -> str:
+    """The command that goes on with this comparison."""
+    return shlex.join(["slipstream", *(word for word in sys.argv[1:] if word != "--force")])
 
 
 @contextmanager

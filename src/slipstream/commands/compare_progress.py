@@ -82,8 +82,12 @@ class Standing:
     def table(self) -> Table:
         """A line for each variant, and one for how far it is."""
         table = Table(box=None, pad_edge=False, title_justify="left")
-        for name in ("strategy", "runs", "AUC", "inputs/s", "now"):
-            table.add_column(name, no_wrap=True, justify="left")
+        longest = max(len(one.variant) for one in self.runs)
+        # Where it is narrow, what goes on now is cut off first.
+        for name, least in (("strategy", min(longest, 30)), ("runs", 5), ("AUC", 6)):
+            table.add_column(name, no_wrap=True, min_width=least)
+        table.add_column("inputs/s", no_wrap=True, min_width=8)
+        table.add_column("now", no_wrap=True)
         for variant in dict.fromkeys(one.variant for one in self.runs):
             seen = self.scores.get(variant, [])
             total = sum(one.variant == variant for one in self.runs)

@@ -66,13 +66,16 @@ class Comparison:
                 say(f"{variant} is left out: {error}")
                 self.runs = [run for run in self.runs if run.variant != variant]
 
-    def train(self, tell: Tell, *, force: bool = False, keep: bool = False) -> list[Event]:
+    def train(
+        self, tell: Tell, *, force: bool = False, keep: bool = False, seconds: float | None = None
+    ) -> list[Event]:
         """Train all runs that have not been trained; what came out is written as they end.
 
         Args:
             tell: Told what happens.
             force: Replace a comparison that is there.
             keep: Keep the weights of runs.
+            seconds: Begin no further seed that would not be through within this time.
 
         Returns:
             What became of runs that failed.
@@ -89,7 +92,7 @@ class Comparison:
                 self._write_results(self._report())
             tell(event)
 
-        return run_all(self.folder, self.runs, told, keep_checkpoints=keep)
+        return run_all(self.folder, self.runs, told, keep_checkpoints=keep, seconds=seconds)
 
     def write(self) -> Report | None:
         """Write results and report of what has ended so far; None where nothing has."""

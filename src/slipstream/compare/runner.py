@@ -47,7 +47,12 @@ Tell = Callable[[Event], None]
 
 
 def run_all(
-    folder: Folder, runs: Sequence[PlannedRun], tell: Tell, *, keep_checkpoints: bool = False
+    folder: Folder,
+    runs: Sequence[PlannedRun],
+    tell: Tell,
+    *,
+    keep_checkpoints: bool = False,
+    seconds: float | None = None,
 ) -> list[Event]:
     """Train what has not been trained; Ctrl-C lets the run at work save, and goes up.
 
@@ -56,16 +61,23 @@ def run_all(
         runs: In this order.
         tell: Told what happens.
         keep_checkpoints: Whether the weights of runs stay after their end.
+        seconds: Begin no further seed that would not be through within this time.
 
     Returns:
         What became of those that failed.
     """
-    failed = []
-    for one in runs:
+    failed, spent, begun = [], [0.0], time.monotonic()
+    for number, one in enumerate(runs):
+        if seconds is not None and number and one.config.seed != runs[number - 1].config.seed:
+            rest = [run for run in runs[number:] if run.config.seed == one.config.seed]
+            needed = sum(not folder.ended(run) for run in rest) * sum(spent) / len(spent)
+            if time.monotonic() - begun + needed > seconds:
+                break
         if folder.ended(one):
             tell(Event(one, "found"))
             continue
         event = _run(folder, one, tell)
+        spent = [*(s for s in spent if s), event.seconds]
         tell(event)
         if event.state == "failed":
             failed.append(event)

@@ -54,10 +54,10 @@ def notes(setting: Setting, results: Sequence[Result]) -> list[str]:
     same = [one.label for one in results if one.same_weights]
     base = next((one.baseline for one in results if one.baseline is not None), None)
     if same and base is not None:
-        what = "ends" if len(same) == 1 else "end"
+        what, they = ("ends", "it differs") if len(same) == 1 else ("end", "they differ")
         made.append(
-            f"{_listed(same)} {what} with the weights of {base.label}, to the bit: every "
-            "difference in time is the machine's, and there is none in quality."
+            f"{_listed(same)} {what} with the weights of {base.label}, to the bit: {they} in time, "
+            "and not in quality."
         )
     noisy = [one.label for one in results if _within_noise(one)]
     if noisy:
