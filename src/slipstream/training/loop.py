@@ -28,6 +28,7 @@ from slipstream.training.ahead import Ahead
 from slipstream.training.checkpoint import Checkpoints, Found, load
 from slipstream.training.diverged import DivergedError, diverged_after, diverged_in
 from slipstream.training.engine import Stepped
+from slipstream.training.estimate import does_not_fit
 from slipstream.training.evaluation import evaluate, first_inputs
 from slipstream.training.fit import described
 from slipstream.training.init_from import WarmStart, located, warm_start
@@ -107,11 +108,14 @@ def train(
             run.check_free(force)
             run.begin(config)
         trainer = Trainer(dataset, config, run, hooks, stack, model)
-        trainer.start(found, warm)
-        if run.config != config:
-            run.write_config(config)
-        trainer.run_through()
-        return trainer.finish()
+        try:
+            trainer.start(found, warm)
+            if run.config != config:
+                run.write_config(config)
+            trainer.run_through()
+            return trainer.finish()
+        except torch.OutOfMemoryError as error:
+            raise does_not_fit(dataset, config) from error
 
 
 class Trainer:
