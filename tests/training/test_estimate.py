@@ -106,7 +106,11 @@ def measured(data, out, *settings):
 
 def test_the_memory_of_a_gpu_has_the_fast_tier_and_the_host_has_not(data):
     here, there = (
-        estimate(data, Config(strategy="fast", device=device)) for device in ("cpu", "cuda")
+        estimate(
+            data,
+            Config(strategy="fast", device=device).with_settings(["placement.fast_memory=100%"]),
+        )
+        for device in ("cpu", "cuda")
     )
     assert not here.device
     assert set(there.device) == {"fast", "plans", "dense", "activations"}

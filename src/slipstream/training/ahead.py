@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from queue import Queue
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 _END = object()
+_SWITCH = 50e-6
 
 
 class Ahead(Generic[T]):
@@ -72,3 +75,18 @@ class Ahead(Generic[T]):
         except BaseException as problem:
             error = problem
         self._made.put((_END, error))
+
+
+@contextmanager
+def often_switched() -> Iterator[None]:
+    """Let threads of Python wait for each other as briefly as a GPU's steps ask for.
+
+    A thread that comes back from compiled code waits for the interpreter lock as long as another
+    may hold it: by default that is many steps of a GPU.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from slipstream.placement.counting import found_out
 from slipstream.plan import Plan
 from slipstream.skew.popularity import row_bytes
 from slipstream.training import build
-from slipstream.training.ahead import Ahead
+from slipstream.training.ahead import Ahead, often_switched
 from slipstream.training.checkpoint import Checkpoints, Found, load
 from slipstream.training.diverged import DivergedError, diverged_after, diverged_in
 from slipstream.training.engine import Stepped
@@ -225,14 +226,18 @@ class Trainer:
                 self._stop_if_asked,
             )
         if ahead:
-            plans = self._stack.enter_context(Ahead(plans, ahead))
+            self._stack.enter_context(often_switched())
+            plans = self._stack.enter_context(Ahead(self._sent_ahead(plans), ahead))
         self.engine.tables.keep(tiered.kept(), self.state.step)
         coming: deque[Plan] = deque()
         self._what_is_due()
         while not self.state.ended:
             self._stop_if_asked()
             with self._timed("plan"):
-                self._prepare(plans, coming)
+                if ahead:
+                    coming.extend(islice(plans, 1))
+                else:
+                    self._prepare(plans, coming)
             if not coming:
                 break
             plan = coming.popleft()
@@ -257,6 +262,12 @@ class Trainer:
             if batch is None:
                 return
             yield batch
+
+    def _sent_ahead(self, plans: Iterator[Plan]) -> Iterator[Plan]:
+        """Plans that are on their way to a device, in a thread that makes them ahead."""
+        for plan in plans:
+            self.engine.prepare(plan, rate(self.config.schedule, plan.next_position, self.total))
+            yield plan
 
     def _prepare(self, plans: Iterator[Plan], coming: deque[Plan]) -> None:
         """Have the plans of the next steps, and what they need on its way."""
@@ -292,7 +303,10 @@ class Trainer:
             if not math.isfinite(loss):
                 raise diverged_in(plan, loss, logits, position, moved=not self.engine.tells_first)
             n = plan.n_valid
-            self.recent.add(logits[:n], plan.labels[:n], plan.weight[:n])
+            if self.engine.tells_first:
+                self.recent.add(logits[:n], plan.labels[:n], plan.weight[:n])
+            else:
+                self.recent.later(logits, plan.labels, plan.weight, n)
             self._logits = logits
 
     def _skip(self, plan: Plan) -> None:
