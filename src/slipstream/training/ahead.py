@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from queue import Queue
+from queue import SimpleQueue
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -29,8 +29,10 @@ class Ahead(Generic[T]):
 
     def __init__(self, things: Iterator[T], waiting: int) -> None:
         self._things = things
-        self._made: Queue[tuple[object, BaseException | None]] = Queue(waiting)
-        self._stop = threading.Event()
+        self._made: SimpleQueue[tuple[object, BaseException | None]] = SimpleQueue()
+        self._wanted: SimpleQueue[bool] = SimpleQueue()
+        for _ in range(waiting):
+            self._wanted.put(True)
         self._ended = False
         self._thread = threading.Thread(target=self._work, name="slipstream-ahead", daemon=True)
         self._thread.start()
@@ -42,6 +44,7 @@ class Ahead(Generic[T]):
         if self._ended:
             raise StopIteration
         thing, error = self._made.get()
+        self._wanted.put(True)
         if error is not None:
             self._ended = True
             raise error
@@ -58,23 +61,19 @@ class Ahead(Generic[T]):
 
     def close(self) -> None:
         """End the thread; what was made and not taken is given up."""
-        self._stop.set()
-        while self._thread.is_alive():
-            while not self._made.empty():
-                self._made.get()
-            self._thread.join(0.01)
+        self._wanted.put(False)
+        self._thread.join()
         self._ended = True
 
     def _work(self) -> None:
         error: BaseException | None = None
-        try:
-            for thing in self._things:
-                self._made.put((thing, None))
-                if self._stop.is_set():
-                    return
-        except BaseException as problem:
-            error = problem
-        self._made.put((_END, error))
+        thing: object = None
+        while thing is not _END and self._wanted.get():
+            try:
+                thing = next(self._things, _END)
+            except BaseException as problem:
+                thing, error = _END, problem
+            self._made.put((thing, error))
 
 
 @contextmanager
