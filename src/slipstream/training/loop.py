@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from slipstream.ahead import Ahead, often_switched
 from slipstream.config import Config
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset, Part
@@ -25,7 +26,6 @@ from slipstream.placement.counting import found_out
 from slipstream.plan import Plan
 from slipstream.skew.popularity import row_bytes
 from slipstream.training import build
-from slipstream.training.ahead import Ahead, often_switched
 from slipstream.training.checkpoint import Checkpoints, Found, load
 from slipstream.training.diverged import DivergedError, diverged_after, diverged_in
 from slipstream.training.engine import Stepped
@@ -227,6 +227,8 @@ class Trainer:
             )
         if ahead:
             self._stack.enter_context(often_switched())
+            if self.config.batch_size >= build.LARGE_BATCH:
+                plans = self._stack.enter_context(Ahead(plans, ahead))
             plans = self._stack.enter_context(Ahead(self._sent_ahead(plans), ahead))
         self.engine.tables.keep(tiered.kept(), self.state.step)
         coming: deque[Plan] = deque()

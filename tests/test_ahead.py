@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from slipstream.training.ahead import Ahead
+from slipstream.ahead import Ahead
 
 
 def threads():
