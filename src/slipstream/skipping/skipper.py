@@ -11,19 +11,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.config import Skip
-from slipstream.data.dataset import Part
+from slipstream.data.batch import Batch
 from slipstream.errors import ConfigError
-from slipstream.ordering import InputOrder, Order
-from slipstream.plan import Plan
-from slipstream.skipping.accesses import Reader
+from slipstream.ordering import Order
+from slipstream.plan import Masks, Plan
 from slipstream.skipping.classifier import Classifier
+from slipstream.skipping.context import Context
 from slipstream.skipping.decision import TRAIN_ALL, Decision, Decisions
 from slipstream.skipping.order import Skipped
 from slipstream.skipping.rules import rule as rule_of
 from slipstream.skipping.tally import Tally
 
-WARMUP = 0.1
 _MADE_UP = 0.5
 
 
@@ -32,42 +30,27 @@ class Skipper:
 
     Args:
         name: The rule's name.
-        keys: The section `skip` of the configuration.
-        part: The training part.
-        base: The order of all inputs, nothing rearranged.
-        order: The order in which they come.
+        context: The run.
+        order: The order in which its inputs come.
         lag: Batches from a decision to its effect.
-        seed: Of the run.
     """
 
-    def __init__(
-        self,
-        name: str,
-        keys: Skip,
-        part: Part,
-        base: InputOrder,
-        order: Order,
-        lag: int,
-        seed: int,
-    ) -> None:
-        self.keys, self._base = keys, base
-        self._reader = Reader(part)
+    def __init__(self, name: str, context: Context, order: Order, lag: int) -> None:
+        self.context, self._reader = context, context.reader
         kind = rule_of(name)
-        self.rule = kind(keys, self._reader)
-        explore = kind.EXPLORES if keys.explore is None else keys.explore
+        self.rule = kind(context)
+        explore = kind.EXPLORES if context.keys.explore is None else context.keys.explore
         if explore and kind.CHANCES:
             raise ConfigError(
                 f"skip.explore is {explore}, but {name} trains every input with some chance: "
                 "nothing is left to explore. Leave it out."
             )
-        self.classifier = Classifier(self.rule, self._reader, base, seed, explore)
+        self.classifier = Classifier(self.rule, self._reader, context.base, context.seed, explore)
         self.decisions = Decisions(lag)
         self.order = Skipped(order, self.classifier, self.decisions)
         self.tally = Tally()
         self.seconds = {"gather": 0.0, "search": 0.0}
-        warmup = WARMUP if keys.warmup is None else keys.warmup
-        self._first = max(1, round(warmup * base.per_epoch))
-        self._every = max(1, round(keys.interval * base.per_epoch))
+        self._masks: tuple[int, Masks | None] = (0, None)
 
     def after(self, plan: Plan, before: int, logits: Tensor) -> list[dict[str, Any]]:
         """What follows from a step; the lines to report.
@@ -79,47 +62,44 @@ class Skipper:
         """
         self.decisions.done = plan.step
         with self._timed("gather"):
-            trained = self._reader.read(plan.numbers[: plan.n_valid].numpy())
-            nothing = trained.numbers[:0]
-            skipped = self._reader.read(nothing if plan.skipped is None else plan.skipped)
+            numbers = (plan.numbers[: plan.n_valid].numpy(), plan.skipped)
+            trained, skipped = (
+                self._reader.read(one) if wanted and one is not None else None
+                for one, wanted in zip(numbers, self.rule.SEES, strict=True)
+            )
             self.rule.see(trained, skipped)
-            self.tally.add(plan, trained.labels, skipped.labels, logits)
-        if not self._due(before, plan.next_position):
-            self.decisions.forget()
-            return []
-        return [self._decide(plan.next_position)]
-
-    def _due(self, before: int, position: int) -> bool:
-        """Whether a step has passed a position at which a decision is taken."""
-        if position < self._first or position >= len(self._base):
-            return False
-        if self.keys.repeat is False:
-            return before < self._first
-        passed = [(at - self._first) // self._every for at in (before, position)]
-        return before < self._first or passed[1] > passed[0]
+            labels = self._reader.labels(numbers[0][:0] if plan.skipped is None else plan.skipped)
+            self.tally.add(plan, labels, logits)
+        with self._timed("search"):
+            due = self.rule.due(plan, before)
+        if due:
+            return [self._decide(plan.next_position)]
+        self.decisions.forget()
+        return []
 
     def _decide(self, position: int) -> dict[str, Any]:
         """Take a decision from what is known now."""
         number = self.decisions.last.number + 1
-        asked = self._asked(number)
-        repeats = self.keys.repeat is not False
-        horizon = self._every if repeats else len(self._base) - position
-        # What was skipped too much or too little so far is made up for, a bounded part at a time.
-        most = _MADE_UP * asked
-        wanted = asked + float(np.clip(self.tally.owed / (2 * horizon), -most, most))
-        explore = self.classifier.explore
+        asked, explore = self._asked(number), self.classifier.explore
+        wanted = asked
+        if self.rule.MAKES_UP:
+            # What was skipped too much or too little so far, a bounded part at a time.
+            ahead = self.context.every if self.context.repeats else len(self.context.base)
+            most = _MADE_UP * asked
+            wanted += float(np.clip(self.tally.owed / (2 * ahead), -most, most))
         with self._timed("search"):
             frozen = self.rule.freeze()
-            count = self.keys.sample_inputs
-            sample = self.classifier.sample(position, position + horizon, count)
-            frozen |= self.rule.fit(frozen, sample)
-            scores = self.rule.score(frozen, sample)
-            found = self.rule.search(scores, min(1.0, wanted / (1 - explore)))
+            sample = self.rule.sample(self.classifier, position)
+            frozen |= self.rule.fit(frozen, sample.drawn)
+            found = self.rule.search(frozen, sample.drawn, min(1.0, wanted / (1 - explore)))
         about = {
             "decision": number,
             "asked": asked,
             "wanted": wanted,
-            "expected": found.share * (1 - explore),
+            "reached": found.share * (1 - explore),
+            "of_inputs": sample.share,
+            "sample": found.inputs,
+            "threshold": found.threshold if np.isfinite(found.threshold) else None,
             "why": found.why,
         }
         if asked > 0:
@@ -129,9 +109,19 @@ class Skipper:
         self.tally.decided(about, position)
         return {"kind": "skipping", "position": position, **about}
 
+    def moves(self, batch: Batch) -> Masks | None:
+        """Which rows a batch moves, by the decision that holds for it; None moves all."""
+        if self._masks[0] != batch.decision:
+            one = next(one for one in self.decisions.all if one.number == batch.decision)
+            still = None if one.trains_all else self.rule.still(one.frozen, one.threshold)
+            masks = None if still is None else self.context.masks(still)
+            made = None if masks is None else [torch.from_numpy(mask) for mask in masks]
+            self._masks = (batch.decision, made)
+        return self._masks[1]
+
     def _asked(self, number: int) -> float:
         """The share that a decision is asked for."""
-        shares = self.keys.shares or (self.keys.target,)
+        shares = self.context.keys.shares or (self.context.keys.target,)
         return shares[min(number, len(shares)) - 1]
 
     def state_dict(self) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -34,6 +34,10 @@ from slipstream.placement.tier import Room
 from slipstream.placement.tiered import Tiered
 from slipstream.plan import Placement
 from slipstream.skew.popularity import Popularity, accesses_of, row_bytes
+from slipstream.skipping.accesses import Reader
+from slipstream.skipping.context import Context
+from slipstream.skipping.hot import Hot, hot_rows
+from slipstream.skipping.rules import rule
 from slipstream.skipping.skipper import Skipper
 from slipstream.training.dense import DensePart, worth_compiling
 from slipstream.training.engine import Engine
@@ -89,27 +93,60 @@ def order_of(config: Config, dataset: Dataset) -> InputOrder:
 
 
 def arranged(
-    config: Config, layout: Layout, dataset: Dataset, rooms: Sequence[Room] | None
+    config: Config,
+    layout: Layout,
+    dataset: Dataset,
+    rooms: Sequence[Room] | None,
+    hot: Hot | None = None,
 ) -> Order:
     """The order of a run: as it is, or with hot and cold inputs apart."""
     base, chosen = order_of(config, dataset), answers(config)
+    if chosen.ordering == "cold-first":
+        hot = hot or hot_of(config, layout, dataset)
+        return Apart(base, hot, max(1, base.per_epoch), Rates(fixed=100), hot.digest)
     if chosen.ordering != "apart":
         return base
     if rooms is None or chosen.placement is None or not chosen.placement.keep:
         rooms = _rooms(config, layout, dataset, keep=True, window=1)
-    hot = HotInputs(dataset.train, layout, [room.keep for room in rooms])
+    kept = HotInputs(dataset.train, layout, [room.keep for room in rooms])
     lag = config.ordering.lag or _least_lag(config, base)
-    return Apart(base, hot, config.ordering.segment * config.batch_size, Rates(lag), hot.digest)
+    return Apart(base, kept, config.ordering.segment * config.batch_size, Rates(lag), kept.digest)
 
 
-def skipper_of(config: Config, dataset: Dataset, order: Order) -> Skipper | None:
-    """What decides which inputs of an order are trained; None where all are."""
-    rule = answers(config).skipping
-    if rule == "none":
-        return None
-    base = order_of(config, dataset)
+def hot_of(config: Config, layout: Layout, dataset: Dataset) -> Hot:
+    """The hot rows as skipping has them: by a sample of accesses."""
+    return hot_rows(Reader(dataset.train), layout, config.skip, config.seed)
+
+
+def skipping_of(
+    config: Config,
+    layout: Layout,
+    dataset: Dataset,
+    rooms: Sequence[Room] | None,
+    tables: Embeddings,
+) -> tuple[Order, Skipper | None]:
+    """The order in which inputs come, and what decides which of them are trained, if any does."""
+    chosen = answers(config)
+    skips = chosen.skipping != "none"
+    wants_hot = skips and rule(chosen.skipping).NEEDS_HOT
+    hot = hot_of(config, layout, dataset) if wants_hot else None
+    order = arranged(config, layout, dataset, rooms, hot)
+    if not skips:
+        return order, None
+    context = Context(
+        keys=config.skip,
+        reader=Reader(dataset.train),
+        base=order_of(config, dataset),
+        layout=layout,
+        model=config.model.name,
+        batch_size=config.batch_size,
+        seed=config.seed,
+        tables=tables,
+        hot=hot,
+    )
     lag = config.skip.lag or _least_skip_lag(config) + _AHEAD
-    return Skipper(rule, config.skip, dataset.train, base, order, lag, config.seed)
+    skipper = Skipper(chosen.skipping, context, order, lag)
+    return skipper.order, skipper
 
 
 def model_of(config: Config, dataset: Dataset) -> Model:
@@ -183,7 +220,7 @@ def needed_rows(config: Config, layout: Layout, dataset: Dataset) -> Needed:
     longest = {name: stats.longest for name, stats in lists.items()}
     bound = at_most(layout, config.batch_size, longest)
     budget = budget_bytes(config.placement.fast_memory, layout, lambda: all_bytes(layout))
-    apart = answers(config).ordering == "apart"
+    apart = answers(config).apart
     if apart or _SMALL_BATCH * least_bytes(row_bytes(layout), bound) <= budget:
         return Needed(bound)
     singles = [column.name for column in dataset.schema.singles]
@@ -295,7 +332,7 @@ def _rooms(
         batch_size=config.batch_size,
         window=window,
         needed=needed,
-        apart=answers(config).ordering == "apart",
+        apart=answers(config).apart,
     )
 
 

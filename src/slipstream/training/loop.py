@@ -164,13 +164,15 @@ class Trainer:
             self.hooks.say(f"Going on from input {self.state.position:,} of {self.total:,}.")
         elif warm is not None:
             self.state.init_from = warm.fill(self.engine)
-        self.order = build.arranged(self.config, self.model.layout, self.dataset, self.rooms)
-        self.skipper = build.skipper_of(self.config, self.dataset, self.order)
+        self.order, self.skipper = build.skipping_of(
+            self.config, self.model.layout, self.dataset, self.rooms, self.engine.tables
+        )
         if self.skipper is not None:
-            self.order = self.skipper.order
             if found is not None:
                 kept = {n.removeprefix("skipping."): v for n, v in tensors.items()}
                 self.skipper.load_state_dict(self.state.skipping, kept, self.state.step)
+            elif too_short := self.skipper.rule.too_short():
+                self.hooks.say(too_short)
         take_up_order(self.state, build.order_of(self.config, self.dataset), self.order)
         board = self.config.log.tensorboard
         self.lines = Lines(self.run.folder, length, board, self.state.position)
@@ -202,7 +204,8 @@ class Trainer:
         loader.load_state_dict({"position": self.state.position})
         tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
         self.engine.tables.keep(tiered.kept())
-        plans = Planner(tiered).plans(self._batches(loader), self.state.step + 1)
+        moves = None if self.skipper is None else self.skipper.moves
+        plans = Planner(tiered, moves=moves).plans(self._batches(loader), self.state.step + 1)
         coming: deque[Plan] = deque()
         self._what_is_due()
         while not self.state.ended:
