@@ -5,6 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 import torch
+from browser import chromium
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -19,6 +20,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 PARTS = {
     "cuda": (torch.cuda.is_available, "no CUDA device on this machine"),
+    "chromium": (lambda: chromium() is not None, "no chromium on this machine"),
     "lightning": (lambda: find_spec("lightning") is not None, "lightning is not installed"),
     "accelerate": (lambda: find_spec("accelerate") is not None, "accelerate is not installed"),
 }

@@ -12,6 +12,7 @@ from slipstream.commands import (
     predict,
     prepare,
     profile,
+    report,
     synth,
     train,
     verify,
@@ -29,6 +30,7 @@ app.command("synth")(synth.synth)
 app.command("prepare")(prepare.prepare)
 app.command("profile")(profile.profile)
 app.command("train")(train.train)
+app.command("report")(report.report)
 app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(predict.predict)
 app.command("export")(export.export)

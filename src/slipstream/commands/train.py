@@ -42,6 +42,9 @@ def train(
     skip: str | None = typer.Option(
         None, metavar="RULE", help="Which inputs to skip; see docs/skipping.md. Default: none."
     ),
+    max_auc_loss: float | None = typer.Option(
+        None, metavar="X", help="Skip only as much as pilots show to cost no more AUC than that."
+    ),
     batch_size: int | None = typer.Option(None, help="Inputs of a step. Default: 2048."),
     epochs: int | None = typer.Option(None, help="How often every input comes. Default: 1."),
     limit: int | None = typer.Option(None, help="Train on the first inputs only."),
@@ -74,6 +77,7 @@ def train(
         "ordering.kind": ordering,
         "placement.kind": placement,
         "skip.rule": skip,
+        "skip.max_auc_loss": max_auc_loss,
         "batch_size": batch_size,
         "epochs": epochs,
         "limit": limit,
@@ -192,6 +196,14 @@ def _tell(summary: dict[str, Any], run: Path) -> None:
             f"and {each['rows_out']:.3g} ({human(each['bytes_out'])} bytes) went.",
             soft_wrap=True,
         )
+        aside, waits = summary["carried"]["aside"], summary["waits"]
+        out.print(
+            f"{waits['steps']:,} steps waited for rows, {waits['seconds']:.3g} s in all"
+            + (f"; {aside:,} did not fit the fast tier" if aside else ""),
+            soft_wrap=True,
+        )
+    if "skipping" in summary:
+        out.print(f"Skipping: {summary['skipping']['sentence']}", soft_wrap=True)
     curve = [f"{one['share']:.0%} {one['auc']:.4f}" for one in summary["curve"] if one["auc"]]
     if len(curve) > 1:
         out.print(f"AUC along the run: {', '.join(curve)}", soft_wrap=True)

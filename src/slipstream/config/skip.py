@@ -110,6 +110,29 @@ class Skip(Section):
         least=0.01,
         most=1,
     )
+    guard: bool | None = key(
+        None,
+        "Look at some of the skipped inputs, and train all when they change; null does, but for "
+        "published and freeze, and where shares are given",
+    )
+    guard_window: float = key(
+        0.005, "Share of an epoch after which the guard looks", above=0, most=1
+    )
+    audit_inputs: int = key(
+        512, "Most skipped inputs that the guard scores each time, without training them", least=1
+    )
+    max_auc_loss: float | None = key(
+        None,
+        "Skip only as much as paired pilots show to cost no more AUC than that, instead of target; "
+        "null runs none",
+        above=0,
+    )
+    pilot_share: float = key(
+        0.25,
+        "Share of the run's inputs that all pilots together go through at most",
+        above=0,
+        most=1,
+    )
     smoothing: float = key(
         20.0, "case-control: accesses of the common click rate that each row has added", above=0
     )

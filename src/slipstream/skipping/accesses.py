@@ -60,6 +60,12 @@ class Accesses:
         kernels.largest(*self._rows, of_rows, out)
         return out
 
+    def foremost(self, of_rows: Array) -> Array:
+        """For each input the number of the table with the largest of its rows; -1 without any."""
+        out = np.full(len(self), -1, dtype=np.int64)
+        kernels.foremost(*self._rows, self.tables, of_rows, out)
+        return out
+
     def enough(self, of_rows: Array, in_table: int, in_all: int) -> Array:
         """For each input the least bound below which enough of it lies.
 

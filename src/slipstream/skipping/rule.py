@@ -130,6 +130,14 @@ class Rule:
         del frozen, threshold
         return None
 
+    def keeps(self, frozen: Mapping[str, Array]) -> Array | None:
+        """A number for each row: the largest of an input's rows is what keeps it; None if none."""
+        del frozen
+        return None
+
+    def forget(self) -> None:
+        """What was gathered is of a world that is gone: the guard has seen a change."""
+
     def state_dict(self) -> dict[str, Array]:
         """What was gathered so far."""
         return {}

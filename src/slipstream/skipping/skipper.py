@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,17 +12,23 @@ import torch
 from torch import Tensor
 
 from slipstream.data.batch import Batch
+from slipstream.data.inputs import Array
 from slipstream.errors import ConfigError
 from slipstream.ordering import Order
 from slipstream.plan import Masks, Plan
 from slipstream.skipping.classifier import Classifier
 from slipstream.skipping.context import Context
 from slipstream.skipping.decision import TRAIN_ALL, Decision, Decisions
+from slipstream.skipping.guard import Guard, LogitsOf
 from slipstream.skipping.order import Skipped
+from slipstream.skipping.outcome import sentence, yardstick
+from slipstream.skipping.rule import Drawn, Rule
 from slipstream.skipping.rules import rule as rule_of
 from slipstream.skipping.tally import Tally
+from slipstream.skipping.watched import Watched
 
 _MADE_UP = 0.5
+_TABLES = 5  # that are named as keeping inputs from being skipped
 
 
 class Skipper:
@@ -33,9 +39,13 @@ class Skipper:
         context: The run.
         order: The order in which its inputs come.
         lag: Batches from a decision to its effect.
+        logits_of: The logits of inputs as the model is now, and their labels, for the guard.
     """
 
-    def __init__(self, name: str, context: Context, order: Order, lag: int) -> None:
+    def __init__(
+        self, name: str, context: Context, order: Order, lag: int, logits_of: LogitsOf
+    ) -> None:
+        self.name, self._logits_of = name, logits_of
         self.context, self._reader = context, context.reader
         kind = rule_of(name)
         self.rule = kind(context)
@@ -49,7 +59,9 @@ class Skipper:
         self.decisions = Decisions(lag)
         self.order = Skipped(order, self.classifier, self.decisions)
         self.tally = Tally()
-        self.seconds = {"gather": 0.0, "search": 0.0}
+        self.guard = _guard(kind, context)
+        self.watched = Watched(context)
+        self.seconds = {"gather": 0.0, "search": 0.0, "audit": 0.0}
         self._masks: tuple[int, Masks | None] = (0, None)
 
     def after(self, plan: Plan, before: int, logits: Tensor) -> list[dict[str, Any]]:
@@ -68,18 +80,43 @@ class Skipper:
                 for one, wanted in zip(numbers, self.rule.SEES, strict=True)
             )
             self.rule.see(trained, skipped)
-            labels = self._reader.labels(numbers[0][:0] if plan.skipped is None else plan.skipped)
+            left = numbers[0][:0] if plan.skipped is None else plan.skipped
+            labels = self._reader.labels(left)
             self.tally.add(plan, labels, logits)
+        lines = self._guarded(plan, before, left, labels, logits)
         with self._timed("search"):
             due = self.rule.due(plan, before)
         if due:
-            return [self._decide(plan.next_position)]
+            lines.append(self._decide(plan.next_position))
         self.decisions.forget()
-        return []
+        return lines
+
+    def _guarded(
+        self, plan: Plan, before: int, numbers: Array, labels: Array, logits: Tensor
+    ) -> list[dict[str, Any]]:
+        """Let the guard look, and train all if it says so."""
+        if self.guard is None or self.decisions.last.number == 0:
+            return []
+        with self._timed("audit"):
+            n = plan.n_valid
+            if plan.logit_offset is not None:
+                logits = logits + plan.logit_offset[: len(logits)]
+            self.guard.add(numbers, labels, logits[:n].numpy(), plan.labels[:n].numpy())
+            alarm = self.guard.look(before, plan.next_position, self._logits_of)
+        if alarm is None:
+            return []
+        self.rule.forget()
+        number = self.decisions.last.number + 1
+        about = {"decision": number, "asked": 0.0, "wanted": 0.0, "reached": 0.0, "why": alarm.why}
+        self.decisions.take(TRAIN_ALL, {}, about)
+        self.tally.decided(about, alarm.position)
+        return [{"kind": "guard", "position": alarm.position, **about}]
 
     def _decide(self, position: int) -> dict[str, Any]:
         """Take a decision from what is known now."""
         number = self.decisions.last.number + 1
+        if self.guard is not None:
+            self.guard.grow(position, self.context.every)
         asked, explore = self._asked(number), self.classifier.explore
         wanted = asked
         if self.rule.MAKES_UP:
@@ -107,7 +144,23 @@ class Skipper:
         else:
             self.decisions.take(TRAIN_ALL, {}, about)
         self.tally.decided(about, position)
-        return {"kind": "skipping", "position": position, **about}
+        more: dict[str, Any] = {"kept_by": self._kept_by(frozen, sample.drawn, found.threshold)}
+        with self._timed("search"):
+            more["rows_moved"] = self.watched.moved()
+        return {"kind": "skipping", "position": position, **about, **more}
+
+    def _kept_by(
+        self, frozen: Mapping[str, Array], drawn: Drawn, threshold: float
+    ) -> dict[str, float]:
+        """The tables that keep inputs of a sample from being skipped, each with its share."""
+        of_rows = self.rule.keeps(frozen)
+        if of_rows is None or not len(drawn.accesses):
+            return {}
+        kept = ~(self.rule.score(frozen, drawn) < threshold)
+        tables = drawn.accesses.foremost(of_rows)[kept]
+        shares = np.bincount(tables[tables >= 0], minlength=len(self._reader.names)) / len(kept)
+        best = np.argsort(-shares, kind="stable")[:_TABLES]
+        return {self._reader.names[k]: float(shares[k]) for k in best if shares[k]}
 
     def moves(self, batch: Batch) -> Masks | None:
         """Which rows a batch moves, by the decision that holds for it; None moves all."""
@@ -122,7 +175,8 @@ class Skipper:
     def _asked(self, number: int) -> float:
         """The share that a decision is asked for."""
         shares = self.context.keys.shares or (self.context.keys.target,)
-        return shares[min(number, len(shares)) - 1]
+        factor = 1.0 if self.guard is None else self.guard.factor
+        return factor * shares[min(number, len(shares)) - 1]
 
     def state_dict(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What a checkpoint holds: as JSON, and as tensors by name."""
@@ -135,7 +189,10 @@ class Skipper:
             arrays[f"decision.{one.number}.threshold"] = np.array([one.threshold])
             for name, array in one.frozen.items():
                 arrays[f"decision.{one.number}.frozen.{name}"] = array
-        state = {"live": live, "tally": self.tally.state_dict()}
+        arrays |= {f"watched.{name}": array for name, array in self.watched.state_dict().items()}
+        state: dict[str, Any] = {"live": live, "tally": self.tally.state_dict()}
+        if self.guard is not None:
+            state["guard"] = self.guard.state_dict()
         return state, {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     def load_state_dict(
@@ -158,12 +215,33 @@ class Skipper:
                 )
             )
         self.tally.load_state_dict(state["tally"])
+        self.watched.load_state_dict(_under(arrays, "watched."))
+        if self.guard is not None:
+            self.guard.load_state_dict(state["guard"])
 
-    def summary(self) -> dict[str, Any]:
-        """What a run's summary says of skipping."""
+    def summary(self, summary: Mapping[str, Any], curve: Sequence[Mapping[str, Any]]) -> Any:
+        """What a run's summary says of skipping.
+
+        Args:
+            summary: The rest of it.
+            curve: The points of evaluation.
+        """
+        seconds = {"classify": self.classifier.seconds, **self.seconds}
+        cost = yardstick(curve, summary["skip_share"])
+        guard = {} if self.guard is None else self.guard.summary()
+        losses = {}
+        if self.guard is not None and self.guard.audited:
+            losses["loss_skipped"] = self.guard.audit_loss / self.guard.audited
         return {
+            "rule": self.name,
+            "sentence": sentence(
+                self.name, summary, sum(seconds.values()), cost, self.guard is not None
+            ),
+            "cost_at_random": None if cost is None else cost._asdict(),
             **self.tally.summary(),
-            "overhead_seconds": {"classify": self.classifier.seconds, **self.seconds},
+            **losses,
+            "guard": guard,
+            "overhead_seconds": seconds,
             "overhead_bytes": self.bytes,
         }
 
@@ -181,6 +259,15 @@ class Skipper:
             yield
         finally:
             self.seconds[what] += time.perf_counter() - begun
+
+
+def _guard(kind: type[Rule], context: Context) -> Guard | None:
+    keys = context.keys
+    wanted = kind.GUARDED and not keys.shares if keys.guard is None else keys.guard
+    if not wanted:
+        return None
+    window = round(keys.guard_window * context.base.per_epoch)
+    return Guard(context.seed, window, keys.audit_inputs)
 
 
 def _under(arrays: Mapping[str, Any], start: str) -> dict[str, Any]:

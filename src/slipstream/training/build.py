@@ -22,9 +22,9 @@ from slipstream.placement.budget import (
     all_bytes,
     auto_bytes,
     budget_bytes,
-    budget_error,
     least_bytes,
     rooms,
+    too_small_for_all,
 )
 from slipstream.placement.hot import HotInputs
 from slipstream.placement.need import Needed, at_most, needed_by
@@ -39,6 +39,7 @@ from slipstream.skipping.context import Context
 from slipstream.skipping.hot import Hot, hot_rows
 from slipstream.skipping.rules import rule
 from slipstream.skipping.skipper import Skipper
+from slipstream.training.audit import Auditor
 from slipstream.training.dense import DensePart, worth_compiling
 from slipstream.training.engine import Engine
 from slipstream.training.strategies import Tier, answers
@@ -76,9 +77,7 @@ def check(config: Config, dataset: Dataset) -> None:
         layout = model_of(config, dataset).layout
         needed = needed_rows(config, layout, dataset)
         budget = fast_bytes(config, layout, dataset, needed)
-        bound = needed.beyond is None
-        error = budget_error(row_bytes(layout), needed.largest, budget, bound=bound)
-        if error is not None:
+        if (error := too_small_for_all(row_bytes(layout), needed, budget)) is not None:
             raise ConfigError(error)
 
 
@@ -123,7 +122,7 @@ def skipping_of(
     layout: Layout,
     dataset: Dataset,
     rooms: Sequence[Room] | None,
-    tables: Embeddings,
+    engine: Engine,
 ) -> tuple[Order, Skipper | None]:
     """The order in which inputs come, and what decides which of them are trained, if any does."""
     chosen = answers(config)
@@ -141,11 +140,13 @@ def skipping_of(
         model=config.model.name,
         batch_size=config.batch_size,
         seed=config.seed,
-        tables=tables,
+        tables=engine.tables,
         hot=hot,
     )
     lag = config.skip.lag or _least_skip_lag(config) + _AHEAD
-    skipper = Skipper(chosen.skipping, context, order, lag)
+    capacity = min(config.skip.audit_inputs, config.batch_size)
+    losses = Auditor(engine, placement_of(layout, dataset), dataset.train, capacity)
+    skipper = Skipper(chosen.skipping, context, order, lag, losses)
     return skipper.order, skipper
 
 
@@ -214,14 +215,14 @@ def needed_rows(config: Config, layout: Layout, dataset: Dataset) -> Needed:
     """The most rows that a batch needs, or a bound where that is small.
 
     Every batch is looked at only where the fast tier is so small that it matters. With hot and
-    cold inputs apart it is the bound: what is in a batch then depends on the rows that are kept.
+    cold inputs apart these are the batches of the same inputs as they come: what is in a batch of
+    one kind depends on the rows that are kept.
     """
     lists = dataset.manifest.parts["train"].lists
     longest = {name: stats.longest for name, stats in lists.items()}
     bound = at_most(layout, config.batch_size, longest)
     budget = budget_bytes(config.placement.fast_memory, layout, lambda: all_bytes(layout))
-    apart = answers(config).apart
-    if apart or _SMALL_BATCH * least_bytes(row_bytes(layout), bound) <= budget:
+    if _SMALL_BATCH * least_bytes(row_bytes(layout), bound) <= budget:
         return Needed(bound)
     singles = [column.name for column in dataset.schema.singles]
     with Loader(dataset.train, config.batch_size, order=order_of(config, dataset)) as loader:

@@ -19,7 +19,6 @@ from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset, Part
 from slipstream.data.loader import Loader
 from slipstream.models import Model
-from slipstream.placement.counting import count
 from slipstream.plan import Plan, Planner
 from slipstream.skew.popularity import row_bytes
 from slipstream.training import build
@@ -30,12 +29,13 @@ from slipstream.training.fit import described
 from slipstream.training.init_from import WarmStart, located, warm_start
 from slipstream.training.memory import Peak, keep_memory
 from slipstream.training.metrics import Scores
+from slipstream.training.pilots import piloted
 from slipstream.training.progress import Pace, Report
 from slipstream.training.recent import Recent
-from slipstream.training.resume import take_up_order, to_go_on_from, to_go_on_with
+from slipstream.training.resume import plans_from, take_up_order, to_go_on_from, to_go_on_with
 from slipstream.training.run import Lines, Run
 from slipstream.training.schedule import rate
-from slipstream.training.state import Hooks, State, StoppedError
+from slipstream.training.state import DOES_NOT_FIT, Hooks, State, StoppedError
 from slipstream.training.summary import summary_of
 
 __all__ = ["DivergedError", "Hooks", "State", "StoppedError", "Trainer", "train"]
@@ -86,6 +86,9 @@ def train(
         config = replace(config, data=str(dataset.folder.absolute()))
     model = build.model_of(config, dataset)
     warm = None if resume else warm_start(config, model, dataset, hooks.say)
+    pilots = None
+    if config.skip.max_auc_loss is not None and not resume:
+        config, pilots = piloted(dataset, config, train, hooks.say)
     keep_memory()
     if config.threads is not None:
         torch.set_num_threads(config.threads)
@@ -99,13 +102,14 @@ def train(
                 return summary
             found = to_go_on_from(run, config, dataset, len(order), hooks.say)
             warm = None if found else warm_start(config, model, dataset, hooks.say)
-            if run.config != config:
-                run.write_config(config)
         else:
             run.check_free(force)
             run.begin(config)
         trainer = Trainer(dataset, config, run, hooks, stack, model)
+        trainer.state.pilots = pilots
         trainer.start(found, warm)
+        if run.config != config:
+            run.write_config(config)
         trainer.run_through()
         return trainer.finish()
 
@@ -165,7 +169,7 @@ class Trainer:
         elif warm is not None:
             self.state.init_from = warm.fill(self.engine)
         self.order, self.skipper = build.skipping_of(
-            self.config, self.model.layout, self.dataset, self.rooms, self.engine.tables
+            self.config, self.model.layout, self.dataset, self.rooms, self.engine
         )
         if self.skipper is not None:
             if found is not None:
@@ -201,16 +205,21 @@ class Trainer:
         loader = self._stack.enter_context(
             Loader(self.dataset.train, self.config.batch_size, order=self.order)
         )
-        loader.load_state_dict({"position": self.state.position})
         tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
-        self.engine.tables.keep(tiered.kept())
-        moves = None if self.skipper is None else self.skipper.moves
-        plans = Planner(tiered, moves=moves).plans(self._batches(loader), self.state.step + 1)
+        with self._timed("plan"):
+            plans = plans_from(
+                self.state,
+                Planner(tiered, moves=None if self.skipper is None else self.skipper.moves),
+                loader,
+                lambda: self._batches(loader),
+                self._stop_if_asked,
+                again=tiered.remembers and self.skipper is None,
+            )
+        self.engine.tables.keep(tiered.kept(), self.state.step)
         coming: deque[Plan] = deque()
         self._what_is_due()
         while not self.state.ended:
-            if self.hooks.stop():
-                self._stop()
+            self._stop_if_asked()
             with self._timed("plan"):
                 self._prepare(plans, coming)
             if not coming:
@@ -218,10 +227,9 @@ class Trainer:
             plan = coming.popleft()
             with self._timed("step"):
                 logits = self._step(plan)
-            self.state.before, self.state.position = self.state.position, plan.next_position
-            self.state.step += 1
-            count(self.state.carried, plan, self.row_bytes)
-            self.state.inputs_trained += plan.n_valid
+            self.state.stepped(plan, self.row_bytes, self.engine.tables.clock())
+            if plan.aside and self.state.carried["aside"] == 1:
+                self.hooks.say(f"Step {plan.step} {DOES_NOT_FIT}")
             self._skip(plan, logits)
             self._what_is_due()
             self._save_if_due()
@@ -322,7 +330,7 @@ class Trainer:
         """Score the evaluation part: a point of the learning curve."""
         scores = self._evaluate("evaluation", self.dataset.evaluation)
         line = {"kind": "evaluation", "position": self.state.position, "share": share}
-        line |= scores.to_json()
+        line |= {"inputs_trained": self.state.inputs_trained, **scores.to_json()}
         self.state.curve.append(line | {"total": self.total})
         self.lines.write(line | {"train_seconds": self.state.train_seconds})
         return scores
@@ -369,8 +377,7 @@ class Trainer:
             nonlocal done
             done += count
             self.hooks.report(Report(part, done, len(inputs)))
-            if self.hooks.stop():
-                self._stop()
+            self._stop_if_asked()
 
         with self._timed("evaluate"):
             self.engine.tables.settle()
@@ -409,6 +416,10 @@ class Trainer:
         if self.state.apart_from_time() != self._saved:
             self._save()
 
+    def _stop_if_asked(self) -> None:
+        if self.hooks.stop():
+            self._stop()
+
     def _stop(self) -> None:
         """Save, and stop as was asked."""
         self._save_what_is_new()
@@ -429,7 +440,8 @@ class Trainer:
             self.config, self.dataset, self.state, self.engine, scores, self.peak.bytes
         )
         if self.skipper is not None:
-            summary["skipping"] = self.skipper.summary()
+            summary["skipping"] = self.skipper.summary(summary, self.state.curve)
+            summary["skipping"]["pilots"] = self.state.pilots
         self.run.write_summary(summary)
         return summary
 

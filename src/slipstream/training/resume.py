@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from slipstream.config import Config
+from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset
+from slipstream.data.loader import Loader
 from slipstream.errors import ConfigError
 from slipstream.ordering import InputOrder, Order
 from slipstream.ordering.apart import segment_at
+from slipstream.plan import Plan, Planner
 from slipstream.training.checkpoint import Found, newest
 from slipstream.training.run import Run
 from slipstream.training.state import State
@@ -94,6 +97,43 @@ def take_up_order(state: State, base: InputOrder, order: Order) -> None:
     state.order = now
     for number, loss in state.decisions:
         order.tell(number, loss)
+
+
+def plans_from(
+    state: State,
+    planner: Planner,
+    loader: Loader,
+    batches: Callable[[], Iterator[Batch]],
+    each: Callable[[], None],
+    *,
+    again: bool,
+) -> Iterator[Plan]:
+    """The plans of the steps that are left.
+
+    Where the parts of a batch follow from the batches before it, those that were trained are
+    planned again, which is far cheaper than to train them: so the placement knows what it had
+    learned. After other batches than it would have had, as with another ordering, it learns anew;
+    so it does where inputs were skipped, by decisions that are not kept.
+
+    Args:
+        state: Where the run stands.
+        planner: Makes them.
+        loader: Gives the batches; it is set to where they begin.
+        batches: Gives those of the loader, from where it stands on.
+        each: Called for each plan that is made again.
+        again: Whether plans follow from the batches before, and those can be read again.
+    """
+    if state.step and again:
+        loader.load_state_dict({"position": 0})
+        plans = planner.plans(batches())
+        for plan in plans:
+            each()
+            if plan.step == state.step or plan.next_position >= state.position:
+                break
+        if (plan.step, plan.next_position) == (state.step, state.position):
+            return plans
+    loader.load_state_dict({"position": state.position})
+    return planner.plans(batches(), state.step + 1)
 
 
 def _check_ends(position: int, per_epoch: int, segment: int) -> None:

@@ -65,6 +65,10 @@ class CaseControl(Rule):
         kept = [np.minimum(1, one * weight) for one in wrong(frozen, drawn.accesses)]
         return np.asarray(np.log(kept[0] / kept[1]), dtype=np.float32)
 
+    def forget(self) -> None:
+        """What was counted counts for a tenth."""
+        self._clicks //= 10
+
     def state_dict(self) -> dict[str, Array]:
         """The counts."""
         return {"clicks": self._clicks}

@@ -69,6 +69,10 @@ class Movement(Rule):
             return drawn.accesses.largest(frozen["moved"])
         return drawn.accesses.enough(frozen["moved"], ALL, self.keys.h_c)
 
+    def keeps(self, frozen: Mapping[str, Array]) -> Array | None:
+        """The row that moves most keeps an input."""
+        return frozen["moved"]
+
     def state_dict(self) -> dict[str, Array]:
         """The snapshot, and the touches since."""
         return {"touched": self._touched, **self._snapshot.state_dict()}

@@ -111,6 +111,10 @@ class Published(Rule):
         most, rounds = self.keys.most_movement, self.keys.rounds
         return bisection(scores, wanted, tolerance, most=most, rounds=rounds)
 
+    def keeps(self, frozen: Mapping[str, Array]) -> Array | None:
+        """The row that moves most keeps an input."""
+        return frozen["moved"]
+
     def state_dict(self) -> dict[str, Array]:
         """The snapshot, and the hot inputs so far."""
         seen = {"seen": np.array([self._before, self._seen], dtype=np.int64)}

@@ -39,6 +39,14 @@ class Value(Rule):
         """What is left to learn from each input."""
         return drawn.accesses.sums(frozen["left"])
 
+    def keeps(self, frozen: Mapping[str, Array]) -> Array | None:
+        """The row with most to learn keeps an input."""
+        return frozen["left"]
+
+    def forget(self) -> None:
+        """What was learned counts for a tenth."""
+        self._counts //= 10
+
     def state_dict(self) -> dict[str, Array]:
         """The counts."""
         return {"counts": self._counts}

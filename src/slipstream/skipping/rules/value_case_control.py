@@ -37,6 +37,11 @@ class ValueCaseControl(CaseControl):
         """The root of what is left to learn."""
         return np.sqrt(accesses.sums(frozen["left"]))
 
+    def forget(self) -> None:
+        """What was counted counts for a tenth."""
+        super().forget()
+        self._counts //= 10
+
     def state_dict(self) -> dict[str, Array]:
         """Both counts."""
         return super().state_dict() | {"counts": self._counts}

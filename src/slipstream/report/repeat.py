@@ -1,0 +1,43 @@
+"""What it takes to repeat runs: one configuration, and for each run the command that changes it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from slipstream.config import files
+from slipstream.report.runs import RunRecord
+
+_ABSENT = object()
+
+
+def shared_config(runs: Sequence[RunRecord]) -> str:
+    """The complete configuration of the first run, as YAML."""
+    return files.dump(runs[0].config)
+
+
+def command(run: RunRecord, runs: Sequence[RunRecord]) -> str:
+    """The command that repeats a run, with the shared configuration in `config.yaml`."""
+    words = ["slipstream", "train", "--config", "config.yaml"]
+    for key, value in run.keys.items():
+        if runs[0].keys.get(key, _ABSENT) != value:
+            words += ["--set", f"{key}={_written(value)}"]
+    return shlex.join([*words, "--out", f"again/{run.folder.name}"])
+
+
+def versions(runs: Sequence[RunRecord]) -> dict[str, list[str]]:
+    """The versions of everything that runs were made with; several where they differ."""
+    made: dict[str, list[str]] = {}
+    for run in runs:
+        for name, version in ((run.summary or {}).get("versions") or {}).items():
+            made.setdefault(str(name), [])
+            if str(version) not in made[str(name)]:
+                made[str(name)].append(str(version))
+    return made
+
+
+def _written(value: Any) -> str:
+    """As YAML that `--set` reads: text without quotes where it can do without."""
+    return value if isinstance(value, str) and value.isidentifier() else json.dumps(value)
