@@ -47,12 +47,15 @@ class Guard:
         seed: Of the run.
         window: Positions of a window; where so few are scored that nothing could be said, more.
         audit: The most skipped inputs that are scored in one.
+        by_label: Whether inputs are skipped by their label too: then the surprise of those that
+            are is none of the model's, and only what is trained is looked at.
 
     Attributes:
         factor: How much of the wanted share is skipped.
     """
 
-    def __init__(self, seed: int, window: int, audit: int) -> None:
+    def __init__(self, seed: int, window: int, audit: int, *, by_label: bool = False) -> None:
+        self._by_label = by_label
         self._seed, self._window = seed, max(round(LEAST / AUDITED), window)
         self._audit = min(audit, round(AUDITED * self._window))
         self.factor = 1.0
@@ -115,7 +118,9 @@ class Guard:
         self._waiting = []
         self.audited += len(labels)
         self.audit_loss += float(np.logaddexp(0, np.where(labels > 0, -logits, logits)).sum())
-        return float(surprise(logits, labels).mean()) if len(labels) >= LEAST else None
+        if self._by_label or len(labels) < LEAST:
+            return None
+        return float(surprise(logits, labels).mean())
 
     def grow(self, position: int, interval: int) -> None:
         """Before a decision: skip more again, once the model is as old as it was at the alarm.

@@ -267,7 +267,7 @@ def _guard(kind: type[Rule], context: Context) -> Guard | None:
     if not wanted:
         return None
     window = round(keys.guard_window * context.base.per_epoch)
-    return Guard(context.seed, window, keys.audit_inputs)
+    return Guard(context.seed, window, keys.audit_inputs, by_label=kind.CHANCES)
 
 
 def _under(arrays: Mapping[str, Any], start: str) -> dict[str, Any]:

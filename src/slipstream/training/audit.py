@@ -22,7 +22,9 @@ class Auditor:
         capacity: Inputs that are scored at once.
     """
 
-    def __init__(self, engine: Engine, placement: Placement, part: Part, capacity: int) -> None:
+    def __init__(
+        self, engine: Engine, placement: Placement, part: Part, capacity: int = 128
+    ) -> None:
         self._engine, self._capacity = engine, capacity
         self._planner = Planner(placement, update=False)
         self._reader = BatchReader(part, capacity)

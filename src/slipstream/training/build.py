@@ -144,9 +144,8 @@ def skipping_of(
         hot=hot,
     )
     lag = config.skip.lag or _least_skip_lag(config) + _AHEAD
-    capacity = min(config.skip.audit_inputs, config.batch_size)
-    losses = Auditor(engine, placement_of(layout, dataset), dataset.train, capacity)
-    skipper = Skipper(chosen.skipping, context, order, lag, losses)
+    auditor = Auditor(engine, placement_of(layout, dataset), dataset.train)
+    skipper = Skipper(chosen.skipping, context, order, lag, auditor)
     return skipper.order, skipper
 
 

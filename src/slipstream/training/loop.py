@@ -6,7 +6,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,8 @@ from slipstream.training.recent import Recent
 from slipstream.training.resume import plans_from, take_up_order, to_go_on_from, to_go_on_with
 from slipstream.training.run import Lines, Run
 from slipstream.training.schedule import rate
-from slipstream.training.state import DOES_NOT_FIT, Hooks, State, StoppedError
+from slipstream.training.skip import Skipping
+from slipstream.training.state import DOES_NOT_FIT, Hooks, State, StoppedError, no_better
 from slipstream.training.summary import summary_of
 
 __all__ = ["DivergedError", "Hooks", "State", "StoppedError", "Trainer", "train"]
@@ -155,7 +156,7 @@ class Trainer:
         )
         self._stack.callback(self.engine.tables.close)
         self.engine.tables.before_write = self.saver.before_update
-        length = 0
+        length, tensors = 0, None
         if found is not None:
             tensors, saved = load(found, self.engine.tables.stores)
             self.engine.dense.load_state_dict(tensors)
@@ -168,15 +169,13 @@ class Trainer:
             self.hooks.say(f"Going on from input {self.state.position:,} of {self.total:,}.")
         elif warm is not None:
             self.state.init_from = warm.fill(self.engine)
-        self.order, self.skipper = build.skipping_of(
-            self.config, self.model.layout, self.dataset, self.rooms, self.engine
+        self.skipping = Skipping(
+            *build.skipping_of(
+                self.config, self.model.layout, self.dataset, self.rooms, self.engine
+            )
         )
-        if self.skipper is not None:
-            if found is not None:
-                kept = {n.removeprefix("skipping."): v for n, v in tensors.items()}
-                self.skipper.load_state_dict(self.state.skipping, kept, self.state.step)
-            elif too_short := self.skipper.rule.too_short():
-                self.hooks.say(too_short)
+        self.order = self.skipping.order
+        self.skipping.take_up(self.state, tensors, self.hooks)
         take_up_order(self.state, build.order_of(self.config, self.dataset), self.order)
         board = self.config.log.tensorboard
         self.lines = Lines(self.run.folder, length, board, self.state.position)
@@ -206,31 +205,32 @@ class Trainer:
             Loader(self.dataset.train, self.config.batch_size, order=self.order)
         )
         tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
-        with self._timed("plan"):
+        with self.state.timed("plan"):
             plans = plans_from(
                 self.state,
-                Planner(tiered, moves=None if self.skipper is None else self.skipper.moves),
+                Planner(tiered, moves=self.skipping.moves),
                 loader,
                 lambda: self._batches(loader),
                 self._stop_if_asked,
-                again=tiered.remembers and self.skipper is None,
+                again=tiered.remembers and not self.skipping.on,
             )
         self.engine.tables.keep(tiered.kept(), self.state.step)
         coming: deque[Plan] = deque()
         self._what_is_due()
         while not self.state.ended:
             self._stop_if_asked()
-            with self._timed("plan"):
+            with self.state.timed("plan"):
                 self._prepare(plans, coming)
             if not coming:
                 break
             plan = coming.popleft()
-            with self._timed("step"):
+            with self.state.timed("step"):
                 logits = self._step(plan)
             self.state.stepped(plan, self.row_bytes, self.engine.tables.clock())
             if plan.aside and self.state.carried["aside"] == 1:
                 self.hooks.say(f"Step {plan.step} {DOES_NOT_FIT}")
-            self._skip(plan, logits)
+            for line in self.skipping.after(plan, self.state, logits):
+                self.lines.write(line)
             self._what_is_due()
             self._save_if_due()
         self.state.ended = True
@@ -274,15 +274,6 @@ class Trainer:
         self.engine.move(plan, rate(self.config.schedule, plan.next_position, self.total))
         return stepped.logits
 
-    def _skip(self, plan: Plan, logits: Tensor) -> None:
-        """Let skipping learn from a step, and decide what is due."""
-        if self.skipper is None:
-            return
-        with self._timed("plan"):
-            lines = self.skipper.after(plan, self.state.before, logits)
-        for line in lines:
-            self.lines.write(line)
-
     def _what_is_due(self) -> None:
         """After a step: a report, scores. What was done before a stop is not done again."""
         state = self.state
@@ -308,19 +299,8 @@ class Trainer:
         self.state.reported = self.state.position
         self.peak.look()
         lately = self.recent.result()
-        seconds = self.state.train_seconds
-        self.lines.write(
-            {
-                "kind": "training",
-                "position": self.state.position,
-                "step": self.state.step,
-                "loss": lately.loss,
-                "auc": lately.auc,
-                "train_seconds": seconds,
-                "samples_per_second": self.state.inputs_trained / seconds if seconds else 0.0,
-            }
-        )
-        speed = self.pace.at(self.state.position, seconds)
+        self.lines.write(self.state.line(lately.loss, lately.auc))
+        speed = self.pace.at(self.state.position, self.state.train_seconds)
         self._told = Report(
             "train", self.state.position, self.total, speed, lately.loss, lately.auc
         )
@@ -361,11 +341,7 @@ class Trainer:
             and state.no_better >= stop.patience
         ):
             state.ended = state.ended_early = True
-            times = "once" if stop.patience == 1 else f"{stop.patience} times in a row"
-            self.hooks.say(
-                f"Validation has not got better {times}: training ends at input "
-                f"{state.position:,} of {self.total:,}."
-            )
+            self.hooks.say(no_better(state, stop.patience))
 
     def _evaluate(self, part: str, inputs: Part) -> Scores:
         if self._scores is not None and self._scores[:2] == (self.state.step, part):
@@ -379,7 +355,7 @@ class Trainer:
             self.hooks.report(Report(part, done, len(inputs)))
             self._stop_if_asked()
 
-        with self._timed("evaluate"):
+        with self.state.timed("evaluate"):
             self.engine.tables.settle()
             scores = evaluate(
                 self.engine, self.placement, inputs, size, self.config.evaluate.auc, each
@@ -394,15 +370,13 @@ class Trainer:
         """Begin a checkpoint of everything as it is now; it is written beside the next steps."""
         if not self.engine.dense.finite:
             raise diverged_after(self.state.step)
-        more = {f"recent.{name}": value for name, value in self.recent.state_dict().items()}
-        if self.skipper is not None:
-            self.state.skipping, kept = self.skipper.state_dict()
-            more |= {f"skipping.{name}": value for name, value in kept.items()}
+        recent = {f"recent.{name}": value for name, value in self.recent.state_dict().items()}
+        skipping = self.skipping.saved(self.state)
         self.engine.tables.settle()
         self.saver.begin(
             self.state.step,
             self.engine.tables.stores,
-            self.engine.dense.state_dict() | more,
+            self.engine.dense.state_dict() | recent | skipping,
             {
                 "dataset": self.dataset.manifest.checksum,
                 "data": self.described,
@@ -439,16 +413,6 @@ class Trainer:
         summary = summary_of(
             self.config, self.dataset, self.state, self.engine, scores, self.peak.bytes
         )
-        if self.skipper is not None:
-            summary["skipping"] = self.skipper.summary(summary, self.state.curve)
-            summary["skipping"]["pilots"] = self.state.pilots
+        summary |= self.skipping.summary(summary, self.state)
         self.run.write_summary(summary)
         return summary
-
-    @contextmanager
-    def _timed(self, phase: str) -> Iterator[None]:
-        begun = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.state.seconds[phase] += time.perf_counter() - begun
