@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,12 +18,16 @@ from slipstream.config import Config
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset, Part
 from slipstream.data.loader import Loader
+from slipstream.errors import SlipstreamError
 from slipstream.models import Model
+from slipstream.placement.counting import found_out
 from slipstream.plan import Plan, Planner
 from slipstream.skew.popularity import row_bytes
 from slipstream.training import build
+from slipstream.training.ahead import Ahead
 from slipstream.training.checkpoint import Checkpoints, Found, load
 from slipstream.training.diverged import DivergedError, diverged_after, diverged_in
+from slipstream.training.engine import Stepped
 from slipstream.training.evaluation import evaluate, first_inputs
 from slipstream.training.fit import described
 from slipstream.training.init_from import WarmStart, located, warm_start
@@ -80,6 +84,7 @@ def train(
     else:
         run.check_free(force)
     # Everything that can be wrong with what was asked for is found before the folder is touched.
+    build.check_device(config)
     build.check(config, dataset)
     order = build.order_of(config, dataset)
     config = build.resolved(config, order)
@@ -144,6 +149,8 @@ class Trainer:
         self._saved, self._saved_at = self.state.apart_from_time(), time.monotonic()
         self._scores: tuple[int, str, Scores] | None = None
         self._told: Report | None = None
+        self._logits: Tensor | None = None  # of the last step that said something
+        self._began: dict[int, int] = {}  # where the batches began of which nothing was said yet
         every = config.log.every_inputs
         self.log_every = every or max(config.batch_size, self.total // 100)
 
@@ -152,7 +159,12 @@ class Trainer:
         # Rows that a checkpoint brings need no first values.
         self.rooms = build.rooms_of(self.config, self.model.layout, self.dataset)
         self.engine = build.engine_of(
-            self.config, self.model, steps=0, fresh=found is None, rooms=self.rooms
+            self.config,
+            self.model,
+            steps=0,
+            fresh=found is None,
+            rooms=self.rooms,
+            say=self.hooks.say,
         )
         self._stack.callback(self.engine.tables.close)
         self.engine.tables.before_write = self.saver.before_update
@@ -169,10 +181,8 @@ class Trainer:
             self.hooks.say(f"Going on from input {self.state.position:,} of {self.total:,}.")
         elif warm is not None:
             self.state.init_from = warm.fill(self.engine)
-        self.skipping = Skipping(
-            *build.skipping_of(
-                self.config, self.model.layout, self.dataset, self.rooms, self.engine
-            )
+        self.skipping = Skipping.of(
+            self.config, self.model.layout, self.dataset, self.rooms, self.engine
         )
         self.order = self.skipping.order
         self.skipping.take_up(self.state, tensors, self.hooks)
@@ -205,15 +215,18 @@ class Trainer:
             Loader(self.dataset.train, self.config.batch_size, order=self.order)
         )
         tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
+        ahead = build.plans_ahead(self.config, self.rooms)
         with self.state.timed("plan"):
             plans = plans_from(
                 self.state,
                 Planner(tiered, moves=self.skipping.moves),
                 loader,
-                lambda: self._batches(loader),
+                lambda: loader if ahead else self._batches(loader),
                 self._stop_if_asked,
                 again=tiered.remembers and not self.skipping.on,
             )
+        if ahead:
+            plans = self._stack.enter_context(Ahead(plans, ahead))
         self.engine.tables.keep(tiered.kept(), self.state.step)
         coming: deque[Plan] = deque()
         self._what_is_due()
@@ -225,10 +238,11 @@ class Trainer:
                 break
             plan = coming.popleft()
             with self.state.timed("step"):
-                logits = self._step(plan)
+                self._step(plan)
             self.state.stepped(plan, self.row_bytes, self.engine.tables.clock())
             if plan.aside and self.state.carried["aside"] == 1:
                 self.hooks.say(f"Step {plan.step} {DOES_NOT_FIT}")
+            logits = self._logits if plan.n_valid else plan.labels[:0]
             for line in self.skipping.after(plan, self.state, logits):
                 self.lines.write(line)
             self._what_is_due()
@@ -253,26 +267,36 @@ class Trainer:
             plan = next(plans, None)
             if plan is None:
                 return
-            self.engine.tables.prepare(plan)
+            self.engine.prepare(plan, rate(self.config.schedule, plan.next_position, self.total))
             coming.append(plan)
 
-    def _step(self, plan: Plan) -> Tensor:
+    def _step(self, plan: Plan) -> None:
         if plan.n_valid == 0:  # all inputs up to its end were skipped
             self.engine.pass_by(plan)
-            return plan.labels[:0]
+            return
+        self._began[plan.step] = self.state.position
         try:
-            stepped = self.engine.forward(plan)
+            self._hear(self.engine.step(plan))
+        except (SlipstreamError, OSError):
+            raise
         except Exception:
             # Ctrl-C in a terminal also ends the compiler, which then fails; nothing has moved.
             if self.config.compile == "on" and self.hooks.stop():
                 self._stop()
             raise
-        if not math.isfinite(stepped.loss):
-            raise diverged_in(plan, stepped.loss, stepped.logits, self.state.position)
-        n = plan.n_valid
-        self.recent.add(stepped.logits[:n], plan.labels[:n], plan.weight[:n])
-        self.engine.move(plan, rate(self.config.schedule, plan.next_position, self.total))
-        return stepped.logits
+        if self.skipping.on:  # it learns from each step before the next
+            self._hear(self.engine.landed())
+
+    def _hear(self, said: Iterable[Stepped]) -> None:
+        """Take what steps say of their batches, in their order."""
+        for loss, logits, plan, needs in said:
+            found_out(self.state.carried, needs)
+            position = self._began.pop(plan.step)
+            if not math.isfinite(loss):
+                raise diverged_in(plan, loss, logits, position, moved=not self.engine.tells_first)
+            n = plan.n_valid
+            self.recent.add(logits[:n], plan.labels[:n], plan.weight[:n])
+            self._logits = logits
 
     def _what_is_due(self) -> None:
         """After a step: a report, scores. What was done before a stop is not done again."""
@@ -297,6 +321,7 @@ class Trainer:
         if self.state.reported == self.state.position:
             return
         self.state.reported = self.state.position
+        self._hear(self.engine.landed())
         self.peak.look()
         lately = self.recent.result()
         self.lines.write(self.state.line(lately.loss, lately.auc))
@@ -355,6 +380,8 @@ class Trainer:
             self.hooks.report(Report(part, done, len(inputs)))
             self._stop_if_asked()
 
+        with self.state.timed("step"):
+            self._hear(self.engine.landed())
         with self.state.timed("evaluate"):
             self.engine.tables.settle()
             scores = evaluate(
@@ -368,6 +395,7 @@ class Trainer:
 
     def _save(self) -> None:
         """Begin a checkpoint of everything as it is now; it is written beside the next steps."""
+        self._hear(self.engine.landed())
         if not self.engine.dense.finite:
             raise diverged_after(self.state.step)
         recent = {f"recent.{name}": value for name, value in self.recent.state_dict().items()}

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 
+from slipstream.config import Config
+from slipstream.data.dataset import Dataset
+from slipstream.embedding.spec import Layout
 from slipstream.ordering import Order
+from slipstream.placement.tier import Room
 from slipstream.plan import Moving, Plan
+from slipstream.skipping.accesses import Reader
+from slipstream.skipping.context import Context
+from slipstream.skipping.rules import rule
 from slipstream.skipping.skipper import Skipper
+from slipstream.training import build
+from slipstream.training.audit import Auditor
+from slipstream.training.engine import Engine
 from slipstream.training.state import Hooks, State
+from slipstream.training.strategies import answers
 
 _SAVED = "skipping."
 
@@ -25,6 +36,44 @@ class Skipping:
 
     def __init__(self, order: Order, skipper: Skipper | None) -> None:
         self.order, self._skipper = order, skipper
+
+    @classmethod
+    def of(
+        cls,
+        config: Config,
+        layout: Layout,
+        dataset: Dataset,
+        rooms: Sequence[Room] | None,
+        engine: Engine,
+    ) -> Skipping:
+        """As a configuration says.
+
+        Args:
+            config: The configuration.
+            layout: The model's tables.
+            dataset: What is trained on.
+            rooms: The fast tier of each group, if there is one.
+            engine: Rows and dense part, for rules that look at them and for the guard.
+        """
+        name = answers(config).skipping
+        if name == "none":
+            return cls(build.arranged(config, layout, dataset, rooms), None)
+        hot = build.hot_of(config, layout, dataset) if rule(name).NEEDS_HOT else None
+        order = build.arranged(config, layout, dataset, rooms, hot)
+        context = Context(
+            keys=config.skip,
+            reader=Reader(dataset.train),
+            base=build.order_of(config, dataset),
+            layout=layout,
+            model=config.model.name,
+            batch_size=config.batch_size,
+            seed=config.seed,
+            tables=engine.tables,
+            hot=hot,
+        )
+        auditor = Auditor(engine, build.placement_of(layout, dataset), dataset.train)
+        skipper = Skipper(name, context, order, build.skip_lag(config), auditor)
+        return cls(skipper.order, skipper)
 
     @property
     def on(self) -> bool:
