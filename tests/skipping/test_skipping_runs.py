@@ -8,6 +8,7 @@ from trained import SIZES
 from slipstream import Dataset, Recipe, synthesize
 from slipstream.config import Config
 from slipstream.skipping.rules import RULES
+from slipstream.training.estimate import estimate
 from slipstream.training.loop import StoppedError, train
 
 SHORT = (
@@ -146,3 +147,12 @@ def test_every_model_trains_with_inputs_skipped(tmp_path, histories, model, rule
     summary = train(histories, made, tmp_path / "run")
     assert summary["inputs_skipped"] > 0
     assert summary["inputs_trained"] + summary["inputs_skipped"] == summary["inputs_total"]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_estimate_holds_what_a_rule_keeps(data, tmp_path, rule):
+    made = config(*SHORT, f"skip.rule={rule}", limit=600)
+    kept = train(data, made, tmp_path / "run")["skipping"]["overhead_bytes"]
+    part = estimate(data, made).host.get("skipping", 0)
+    small = 4096  # a line, a few numbers, ten watched rows
+    assert kept - small <= part <= 4 * kept + 16 * len(data.train)

@@ -74,12 +74,10 @@ def hot_rows(reader: Reader, layout: Layout, keys: Skip, seed: int) -> Hot:
     counts = np.zeros(reader.rows, dtype=np.uint32)
     for first in range(0, len(numbers), _AT_ONCE):
         reader.read(np.sort(numbers[first : first + _AT_ONCE])).count(counts)
-    sizes = np.zeros(reader.rows, dtype=np.int64)
-    for at, name in enumerate(reader.names):
-        sizes[reader.starts[at] : reader.starts[at + 1]] = 4 * layout.table(name).dim
-    best = np.argsort(-counts.astype(np.int64), kind="stable")
-    best = best[counts[best] >= max(1, keys.h_f or 1)]
-    fits = np.cumsum(sizes[best]) <= budget_bytes(keys.hot_memory, layout)
+    found = np.flatnonzero(counts >= (keys.h_f or 1))
+    best = found[np.argsort(-counts[found].astype(np.int64), kind="stable")]
+    sizes = np.array([4 * layout.table(name).dim for name in reader.names])
+    fits = np.cumsum(sizes[reader.table_of(best)]) <= budget_bytes(keys.hot_memory, layout)
     mask = np.zeros(reader.rows, dtype=bool)
     mask[best[fits]] = True
     return Hot(reader, mask)

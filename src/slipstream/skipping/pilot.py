@@ -10,6 +10,7 @@ from slipstream.data.inputs import Array
 from slipstream.skipping.accesses import Accesses
 
 _ROUNDS = 20
+_AT_ONCE = 1 << 18
 _BOUND = 8.0  # log-odds beyond which a pilot is not believed
 
 
@@ -20,10 +21,14 @@ def odds_of(clicks: Array, smoothing: float) -> Array:
         clicks: Accesses of each row, and those with label 1: `[rows, 2]`.
         smoothing: Each row has so many accesses of the common rate added.
     """
-    seen, positive = clicks[:, 0].astype(np.float64), clicks[:, 1].astype(np.float64)
-    common = min(max(positive.sum() / max(1.0, seen.sum()), 1e-6), 1 - 1e-6)
-    rate = (positive + smoothing * common) / (seen + smoothing)
-    return np.asarray(np.log(rate / (1 - rate)) - np.log(common / (1 - common)), dtype=np.float32)
+    seen, positive = (int(one) for one in clicks.sum(axis=0, dtype=np.int64))
+    common = min(max(positive / max(1, seen), 1e-6), 1 - 1e-6)
+    odds = np.empty(len(clicks), dtype=np.float32)
+    for first in range(0, len(clicks), _AT_ONCE):
+        n, ones = clicks[first : first + _AT_ONCE].astype(np.float64).T
+        rate = (ones + smoothing * common) / (n + smoothing)
+        odds[first : first + _AT_ONCE] = np.log(rate / (1 - rate)) - np.log(common / (1 - common))
+    return odds
 
 
 def line_through(sums: Array, labels: Array) -> Array:

@@ -63,6 +63,8 @@ class Rule:
         CHANCES: Whether every input has some chance to be trained, for which its logit is
             corrected.
         SEES: Whether it gathers from inputs that were trained, and from those that were skipped.
+        GATHERED: Bytes of what it gathers for each row.
+        FROZEN: Bytes of what a decision freezes for each row.
         NEEDS_HOT: Whether it asks for the hot rows.
         GUARDED: Whether the guard is on where `skip.guard` is not set.
         MAKES_UP: Whether a decision makes up for what those before it skipped too much or too
@@ -72,6 +74,8 @@ class Rule:
     EXPLORES: ClassVar[float] = 0.0
     CHANCES: ClassVar[bool] = False
     SEES: ClassVar[tuple[bool, bool]] = (False, False)
+    GATHERED: ClassVar[int] = 0
+    FROZEN: ClassVar[int] = 0
     NEEDS_HOT: ClassVar[bool] = False
     GUARDED: ClassVar[bool] = True
     MAKES_UP: ClassVar[bool] = True

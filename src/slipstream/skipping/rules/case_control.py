@@ -24,6 +24,8 @@ class CaseControl(Rule):
 
     CHANCES: ClassVar[bool] = True
     SEES: ClassVar[tuple[bool, bool]] = (True, True)
+    GATHERED: ClassVar[int] = 8
+    FROZEN: ClassVar[int] = 4
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

@@ -24,6 +24,8 @@ class Freeze(Movement):
     EXPLORES: ClassVar[float] = 0.0
     GUARDED: ClassVar[bool] = False
     MAKES_UP: ClassVar[bool] = False
+    GATHERED: ClassVar[int] = 5
+    FROZEN: ClassVar[int] = 4
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

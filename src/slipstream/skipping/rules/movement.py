@@ -27,6 +27,8 @@ class Movement(Rule):
     EXPLORES: ClassVar[float] = 0.02
     SEES: ClassVar[tuple[bool, bool]] = (True, False)
     NEEDS_HOT: ClassVar[bool] = True
+    GATHERED: ClassVar[int] = 4
+    FROZEN: ClassVar[int] = 4
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

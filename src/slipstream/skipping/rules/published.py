@@ -36,6 +36,7 @@ class Published(Rule):
     GUARDED: ClassVar[bool] = False
     NEEDS_HOT: ClassVar[bool] = True
     MAKES_UP: ClassVar[bool] = False
+    FROZEN: ClassVar[int] = 4
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

@@ -20,6 +20,8 @@ class Value(Rule):
 
     EXPLORES: ClassVar[float] = 0.02
     SEES: ClassVar[tuple[bool, bool]] = (True, False)
+    GATHERED: ClassVar[int] = 4
+    FROZEN: ClassVar[int] = 4
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

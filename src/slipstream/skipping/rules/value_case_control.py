@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,6 +19,9 @@ class ValueCaseControl(CaseControl):
 
     With the root of it: the chance itself would be nearly one for some and nearly none for others.
     """
+
+    GATHERED: ClassVar[int] = 12
+    FROZEN: ClassVar[int] = 8
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
