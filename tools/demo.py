@@ -13,13 +13,24 @@ STEPS = (
     (
         "A click log of 150,000 rows, drawn with the skew of real ones. Its labels come from a "
         "planted teacher, so the AUC that nothing can beat is known:",
-        ("synth", "--shape", "small", "--rows", "150000", "--out", str(DATA), "--force"),
+        (
+            "synth",
+            "--shape",
+            "small",
+            "--rows",
+            "150000",
+            "--min-count",
+            "0",
+            "--out",
+            str(DATA),
+            "--force",
+        ),
     ),
     (
         "Every strategy, trained on it with three seeds, each run in a process of its own. "
         "Ctrl-C stops it; what has ended by then is in the report all the same:",
         (
-            *("compare", str(DATA), "--seeds", "3", "--batch-size", "1024", "--minutes", "4"),
+            *("compare", str(DATA), "--seeds", "3", "--batch-size", "512", "--minutes", "4"),
             *("--out", str(COMPARED), "--force"),
         ),
     ),
