@@ -30,7 +30,7 @@ PHASES = (
     "after the summary",
 )
 SAVING = 1 << 7
-TIMES = ("train_seconds", "samples_per_second", "phase_seconds", "peak_memory_bytes")
+TIMES = ("train_seconds", "samples_per_second", "phase_seconds", "waits", "peak_memory_bytes")
 POINTS = (
     "Run.begin",
     "Run.write_config",

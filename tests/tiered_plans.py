@@ -117,13 +117,22 @@ class Moved(NamedTuple):
 
 
 def simulated(trace: Trace) -> list[Moved]:
-    """What becomes of the batches, by sets: the window is as long as its rows fit."""
+    """What becomes of the batches, by sets: the window is as long as its rows fit.
+
+    One that does not fit alone brings nothing in: its rows change in the slow tier.
+    """
     keep = [set(room.keep.tolist()) for room in trace.rooms]
     wanted = [[s - k for s, k in zip(g, keep, strict=True)] for g in trace.rows]
     inside: list[set[int]] = [set() for _ in keep]
     left: list[dict[int, int]] = [{} for _ in keep]
     steps = []
     for first in range(len(wanted)):
+        if not trace.fits[first]:
+            for n, rows in enumerate(wanted[first]):
+                left[n] |= dict.fromkeys(rows, first + 1)
+            nothing: list[set[int]] = [set() for _ in keep]
+            steps.append(Moved(nothing, nothing, first))
+            continue
         end = first + 1
         while end < min(len(wanted), first + trace.window) and all(
             len(set().union(*(w[n] for w in wanted[first : end + 1]))) <= room.slots - len(keep[n])

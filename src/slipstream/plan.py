@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from slipstream.data.batch import Batch
+from slipstream.data.inputs import Array
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,14 @@ class GroupPlan:
         slots: int64 `[single features, capacity]`; -1 in padding.
         lists: The list features of the group by their number in the layout.
         touched: What the update moves; None for a batch that is only looked up.
-        fill: Rows of the slow tier to bring into slots before the step; None where there is one
-            tier only, and slots are row numbers.
-        evict: Rows to write back from their slots after the step.
-        needs: Distinct rows that have to be in the fast tier for the step, moved or not; 0 where
-            there is one tier only.
+        fill: Rows of the slow tier to bring into slots before the step; None where the step works
+            in the slow tier, and slots are row numbers.
+        evict: Rows to write back from their slots after the step; None where there is one tier.
+        needs: Distinct rows that the step needs, moved or not; 0 where there is one tier.
+        kept: Rows that stay in the fast tier for good, as it is now decided.
+        lent: For a step in the slow tier though there is a fast one: the rows that it needs and
+            that are in the fast one. They are in the slow one for the step, and then in their slots
+            again.
     """
 
     slots: Tensor
@@ -64,6 +68,8 @@ class GroupPlan:
     fill: Moves | None = None
     evict: Moves | None = None
     needs: int = 0
+    kept: int = 0
+    lent: Moves | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,9 @@ class Plan:
         after: The step whose write-backs must have landed before rows are brought in.
         parts: Where each part of the batch but the first begins; none for a batch in one part. The
             inputs of the first of several parts need no row that is still to be brought in.
+        skipped: The numbers of the inputs just before or between these that are not trained;
+            None where nothing decides about that.
+        decision: The number of the decision by which they were skipped.
     """
 
     step: int
@@ -96,11 +105,18 @@ class Plan:
     groups: tuple[GroupPlan, ...]
     after: int = 0
     parts: tuple[int, ...] = ()
+    skipped: Array | None = None
+    decision: int = 0
 
     @property
     def capacity(self) -> int:
         """Inputs that fit."""
         return len(self.labels)
+
+    @property
+    def aside(self) -> bool:
+        """Whether its rows do not fit the fast tier, so that it is trained in the slow one."""
+        return any(group.lent is not None for group in self.groups)
 
 
 def lookup_of(groups: Sequence[GroupPlan], first: int, last: int) -> tuple[GroupPlan, ...]:
@@ -156,8 +172,12 @@ class Placed(NamedTuple):
 class Placement(Protocol):
     """Where the rows live when their batch comes."""
 
+    @property
+    def remembers(self) -> bool:
+        """Whether the parts of a batch follow from the batches before it."""
+
     def kept(self) -> Sequence[Moves]:
-        """For each group the rows that stay in the fast tier; empty without such a tier."""
+        """For each group the rows in the fast tier, between two plans; empty without one."""
 
     def place(
         self,
@@ -205,8 +225,10 @@ class Planner:
                 labels=batch.labels,
                 dense=batch.dense,
                 weight=batch.weights,
-                logit_offset=None,
+                logit_offset=batch.logit_offset,
                 groups=groups,
                 after=after,
                 parts=parts,
+                skipped=batch.skipped,
+                decision=batch.decision,
             )

@@ -62,7 +62,7 @@ def test_a_profile_as_json_has_it_all_and_knows_the_models_tables(clicks):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--fast-memory", "1KiB"), "too small: the largest batch needs"),
+        (("--fast-memory", "1KiB"), "too small: no batch fits"),
         (("--fast-memory", "much"), "256MiB"),
         (("--model", "dlmr"), "Did you mean dlrm?"),
         (("--set", "batchsize=3"), "batch_size"),

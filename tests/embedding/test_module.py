@@ -272,7 +272,7 @@ def test_lookups_without_backward_leave_nothing_behind():
         vectors = tables(ids_of(seed))
         loss_of(vectors, 0)
     del vectors
-    assert alive() == before
+    assert alive() <= before
     tables.step()
     assert tables.steps == 0, "nothing to apply"
 

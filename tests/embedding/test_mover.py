@@ -85,9 +85,10 @@ def movers():
     return [t for t in threading.enumerate() if t.name.startswith("slipstream-mover")]
 
 
-@pytest.mark.parametrize("window", [1, 4, 100])
-def test_thousands_of_steps_with_delays_anywhere_end_with_the_same_bits(window):
-    trace = trace_of(1000, window)
+@pytest.mark.parametrize(("window", "slots"), [(1, 30), (4, 30), (4, 9), (100, 30)])
+def test_thousands_of_steps_with_delays_anywhere_end_with_the_same_bits(window, slots):
+    trace = trace_of(1000, window, (slots, 7))
+    assert (sum(plan.aside for plan in trace.plans()) > 100) == (slots == 9)
     tables = tables_with(Delayed, trace)
     chance = random.Random(window)
 
@@ -104,9 +105,10 @@ def test_thousands_of_steps_with_delays_anywhere_end_with_the_same_bits(window):
     assert not movers()
 
 
-def test_rows_are_told_before_the_slow_store_changes_them_wherever_that_happens():
+@pytest.mark.parametrize("slots", [30, 9])
+def test_rows_are_told_before_the_slow_store_changes_them_wherever_that_happens(slots):
     """What a checkpoint under way relies on: a row that was not told is as it was."""
-    trace = trace_of(150)
+    trace = trace_of(150, slots=(slots, 7))
     tables = tables_with(Delayed, trace)
     seen = [store.records.copy() for store in tables.stores]
 
@@ -165,12 +167,14 @@ def test_who_keeps_rows_for_a_checkpoint_and_fails_is_heard():
     tables.close()
 
 
-def test_an_interrupt_at_any_line_of_the_mover_loses_no_row():
+@pytest.mark.parametrize("slots", [30, 5])
+def test_an_interrupt_at_any_line_of_the_mover_loses_no_row(slots):
     """As Ctrl-C does: the step is given up, what was trained before it is there."""
-    trace = trace_of(6, window=2)
+    trace = trace_of(6, window=2, slots=(slots, 7))
     plans = trace.plans()
+    assert plans[5].aside == (slots == 5)
     wanted = {n: in_place(trace._replace(batches=trace.batches[:n])) for n in (5, 6)}
-    for name in ("arrive", "leave"):
+    for name in ("arrive", "_lend", "leave", "_put", "_take_out"):
         for line in range(40):
             tables = tiered(trace)
             through(tables, plans[:5])
@@ -186,6 +190,14 @@ def test_an_interrupt_at_any_line_of_the_mover_loses_no_row():
                         raise KeyboardInterrupt
                 return interrupt
 
+            moved = [False]
+            update = tables.update
+
+            def updated(*args, update=update, moved=moved, **options):
+                update(*args, **options)
+                moved[0] = True
+
+            tables.update = updated
             sys.settrace(interrupt)
             try:
                 step(tables, plans[5])
@@ -193,7 +205,7 @@ def test_an_interrupt_at_any_line_of_the_mover_loses_no_row():
                 ended = 6
             except KeyboardInterrupt:
                 sys.settrace(None)
-                ended = 5 if name == "arrive" else 6  # rows have moved before they leave
+                ended = 5 + moved[0]  # rows have moved before they leave
             tables.settle()
             tables.close()
             assert_same_bits(tables, wanted[ended])

@@ -16,7 +16,7 @@ from slipstream.placement.tier import Room
 STORAGES = ("fp32", "fp64", "bf16", "split-bf16")
 
 
-@given(traces(STORAGES, fitting=True))
+@given(traces(STORAGES))
 def test_any_tables_and_any_tier_give_the_bits_of_the_slow_store(trace):
     tables = tiered(trace)
     through(tables, trace.plans())
@@ -25,7 +25,7 @@ def test_any_tables_and_any_tier_give_the_bits_of_the_slow_store(trace):
     assert_same_bits(tables, in_place(trace))
 
 
-@given(traces(STORAGES, fitting=True), st.integers(1, 3))
+@given(traces(STORAGES), st.integers(1, 3))
 def test_settling_now_and_then_shows_every_row_as_it_is_and_changes_nothing(trace, every):
     tables = tiered(trace)
     wanted = Trace(trace.layout, [], [], 1)
@@ -42,7 +42,7 @@ def test_settling_now_and_then_shows_every_row_as_it_is_and_changes_nothing(trac
     assert_same_bits(tables, in_place(trace))
 
 
-@given(traces(("fp64",), fitting=True))
+@given(traces(("fp64",)))
 def test_through_the_tier_in_float64_they_are_the_reference_to_1e_9(trace):
     tables = tiered(trace)
     through(tables, trace.plans())
@@ -54,7 +54,7 @@ def test_through_the_tier_in_float64_they_are_the_reference_to_1e_9(trace):
             np.testing.assert_allclose(values, right.views[name], rtol=0, atol=1e-9)
 
 
-@given(traces(STORAGES, fitting=True), st.integers(0, 99))
+@given(traces(STORAGES), st.integers(0, 99))
 def test_rows_that_some_batches_do_not_move_are_the_same_in_one_tier_and_in_two(trace, seed):
     moves = some_rows(trace.layout, seed)
     tables = tiered(trace)
@@ -100,7 +100,7 @@ def test_many_steps_of_every_optimizer_and_storage_have_the_same_bits(optimizer,
         assert_same_bits(tables, in_place(trace))
 
 
-@given(traces(("fp32",), fitting=True), st.data())
+@given(traces(("fp32",)), st.data())
 def test_tiers_of_other_sizes_can_take_over_between_two_steps(trace, data):
     """As a run does that is resumed with another budget, window or set of kept rows."""
     cut = data.draw(st.integers(0, len(trace.batches)))

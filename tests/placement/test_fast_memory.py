@@ -13,13 +13,15 @@ from slipstream.data.loader import Loader
 from slipstream.placement.budget import (
     auto_bytes,
     budget_bytes,
-    budget_error,
     least_bytes,
     rooms,
     share_out,
+    too_small_for_all,
+    too_small_for_some,
 )
 from slipstream.placement.need import Needed, at_most, needed_by
 from slipstream.placement.tiered import Tiered
+from slipstream.plan import Planner
 from slipstream.skew.popularity import Popularity, row_bytes
 from slipstream.skew.whatif import Sample
 from slipstream.training import build
@@ -55,10 +57,35 @@ def test_any_budget_from_the_least_on_fits_every_batch(dataset, model, batch_siz
     )
     used = sum(room.slots * size for room, size in zip(made, rows.sizes, strict=True))
     assert used <= budget
-    tiered = Tiered(layout, singles, made, window)
-    assert len(list(tiered.place(batches, 1, update=True))) == len(batches)
-    with pytest.raises(ConfigError, match=f"{least:,} bytes"):
-        share_out(rows, 1, least - 1, keep=keep, drawn=1, needed=chosen)
+    planner = Planner(Tiered(layout, singles, made, window))
+    assert [plan.aside for plan in planner.plans(batches)] == [False] * len(batches)
+    assert too_small_for_some(rows.sizes, largest, least - 1)
+    less = data.draw(st.integers(0, least - 1))
+    made = share_out(rows, 1, less, keep=keep, drawn=batch_size * window, needed=chosen)
+    used = sum(room.slots * size for room, size in zip(made, rows.sizes, strict=True))
+    assert used <= less + sum(rows.sizes), "a slot each there always is"
+    planner = Planner(Tiered(layout, singles, made, window))
+    assert len(list(planner.plans(batches))) == len(batches)
+
+
+@given(datasets(min_rows=1), st.integers(1, 20))
+def test_the_least_that_works_is_that_of_the_full_batch_with_the_fewest_rows(dataset, size):
+    if not dataset.schema.columns or not len(dataset.train):
+        return
+    layout = _layout(dataset)
+    rows = Popularity.of(layout, dataset.counts)
+    singles = [column.name for column in dataset.schema.singles]
+    with Loader(dataset.train, size) as loader:
+        batches = list(loader)
+    needed = needed_by(layout, singles, rows, batches)
+    trace = Sample(layout, singles, batches).rows
+    bytes_of = [
+        sum(len(group[n]) * one for group, one in zip(trace, rows.sizes, strict=True))
+        for n in range(len(batches))
+    ]
+    full = [b for b, one in zip(bytes_of, batches, strict=True) if one.n_valid == one.capacity]
+    assert needed.fewest == min(full or bytes_of)
+    assert too_small_for_all(rows.sizes, needed, needed.fewest) is None
 
 
 @pytest.mark.parametrize("strategy", ["bagpipe", "fast"])
@@ -67,12 +94,16 @@ def test_a_budget_too_small_is_refused_before_the_folder_is_made_and_the_least_w
 ):
     dataset = clicks()
     chosen = config("placement.fast_memory=100B", strategy=strategy)
-    with pytest.raises(ConfigError, match=r"largest batch needs \d+ rows") as error:
+    with pytest.raises(ConfigError, match="no batch fits") as error:
         train(dataset, chosen, tmp_path / "run")
     assert not (tmp_path / "run").exists()
     least = str(error.value).split("placement.fast_memory to ")[1].split(" ")[0]
     enough = chosen.with_settings([f"placement.fast_memory={least}"])
-    assert train(dataset, enough, tmp_path / "run")["inputs_trained"] == len(dataset.train)
+    summary = train(dataset, enough, tmp_path / "run")
+    assert summary["inputs_trained"] == len(dataset.train)
+    assert 0 < summary["carried"]["aside"] < 15, "of 15 batches"
+    plain = train(dataset, config(), tmp_path / "plain")
+    assert summary["weights_digest"] == plain["weights_digest"]
     one_less = chosen.with_settings([f"placement.fast_memory={int(least[:-1]) - 1}B"])
     with pytest.raises(ConfigError, match="too small"):
         check(one_less, dataset)
@@ -102,12 +133,13 @@ def test_the_least_fits_every_batch_also_apart_and_with_rows_that_are_chosen(
     sizes = row_bytes(layout)
     assert sum(r.slots * size for r, size in zip(made, sizes, strict=True)) <= int(more * least)
     order = build.arranged(keys, layout, dataset, made)
-    tiered = build.tiered_of(keys, layout, dataset, made)
+    planner = Planner(build.tiered_of(keys, layout, dataset, made))
     trained = 0
     with Loader(dataset.train, batch_size, order=order) as loader:
-        for one in tiered.place(loader, 1, update=True):
-            trained += one.batch.n_valid
-            number = order.asks(one.batch.next_position)
+        for plan in planner.plans(loader):
+            trained += plan.n_valid
+            assert name == "fae" or not plan.aside
+            number = order.asks(plan.next_position)
             if number is not None:
                 order.tell(number, 0.5)
     assert trained == len(order)
@@ -166,10 +198,13 @@ def test_sizes_are_read_as_they_are_written():
 
 def test_the_size_that_the_error_names_is_enough():
     for rows in (1, 700, 12_345, 10**6, 10**9):
-        error = budget_error([68], [rows], 0)
-        named = error.split("placement.fast_memory to ")[1].split(" ")[0]
-        assert budget_error([68], [rows], budget_bytes(named, _layout(clicks()))) is None
-    assert np.all([budget_error([4], [3], bytes_) is None for bytes_ in (12, 13)])
+        needed = Needed([2 * rows], fewest=68 * rows)
+        error = too_small_for_all([68], needed, 0)
+        for before, larger in (("placement.fast_memory to ", 1), ("; at ", 2)):
+            named = budget_bytes(error.split(before)[1].split(" ")[0], _layout(clicks()))
+            assert too_small_for_all([68], needed, named) is None
+            assert too_small_for_some([68], [larger * rows], named) is None
+    assert np.all([too_small_for_some([4], [3], bytes_) is None for bytes_ in (12, 13)])
 
 
 @given(datasets(min_rows=1), st.integers(1, 20), st.data())

@@ -26,6 +26,10 @@ def apart_from_counts(run):
     return left
 
 
+def files_of(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def test_it_equals_the_same_batches_with_all_rows_in_one_place_bitwise(tmp_path):
     dataset = skewed()
     tiers = train(dataset, fae(epochs=2), tmp_path / "tiers")
@@ -98,8 +102,10 @@ def test_inside_a_segment_another_order_is_refused(tmp_path):
     with pytest.raises(StoppedError):
         train(dataset, fae(), tmp_path, hooks=stop_after(2))
     plain = fae().with_settings(["strategy=plain"])
+    before = files_of(tmp_path)
     with pytest.raises(ConfigError, match=r"between 0 and 80, where hot and cold"):
         train(dataset, plain, tmp_path, resume=True)
+    assert files_of(tmp_path) == before, "nothing is touched that was not found right"
     assert train(dataset, fae(), tmp_path, resume=True)["inputs_trained"] == 480
 
 
@@ -117,10 +123,10 @@ def test_what_does_not_go_together_is_said(tmp_path):
         with pytest.raises(ConfigError, match=why):
             keys = config("placement.fast_memory=100%", setting, strategy=name)
             train(skewed(60), keys, tmp_path / "run")
-    with pytest.raises(ConfigError, match="too small: a batch can need up to"):
-        train(skewed(60), fae("placement.fast_memory=20%"), tmp_path / "run")
-    with pytest.raises(ConfigError, match="too small: a batch can need up to"):
-        few = ("placement.fast_memory=20%", "placement.kind=slow")
+    with pytest.raises(ConfigError, match="too small: no batch fits"):
+        train(skewed(60), fae("placement.fast_memory=5%"), tmp_path / "run")
+    with pytest.raises(ConfigError, match="too small: no batch fits"):
+        few = ("placement.fast_memory=5%", "placement.kind=slow")
         train(skewed(60), fae(*few), tmp_path / "run")  # it says what is hot there, too
     with pytest.raises(ConfigError, match="has none"):
         train(clicks(validation=0.0), fae(), tmp_path / "run")

@@ -1,5 +1,7 @@
 """`verify` shows that every strategy trains what it promises, and finds out where one does not."""
 
+from itertools import islice
+
 import pytest
 import torch
 from small_runs import clicks, config, skewed
@@ -7,9 +9,11 @@ from typer.testing import CliRunner
 
 from slipstream import Dataset
 from slipstream.cli import app
+from slipstream.data.loader import Loader
 from slipstream.embedding.mover import Mover
 from slipstream.errors import ConfigError
-from slipstream.training import strategies
+from slipstream.plan import Planner
+from slipstream.training import build, strategies
 from slipstream.training.strategies import STRATEGIES
 from slipstream.training.verify import Comparison, in_float64, verify
 
@@ -132,9 +136,26 @@ def test_float64_is_for_all_tables():
     assert made.precision == "fp32"
 
 
-def test_a_tier_that_is_too_small_is_said():
-    with pytest.raises(ConfigError, match=r"too small: the largest batch needs .* rows"):
+def test_a_tier_in_which_no_batch_fits_is_said():
+    with pytest.raises(ConfigError, match=r"too small: no batch fits"):
         verify(clicks(), config("placement.fast_memory=1%", strategy="bagpipe"), 3)
+
+
+@pytest.mark.parametrize("name", ["fae", "hotline", "bagpipe", "fast"])
+def test_every_strategy_holds_where_the_tier_is_too_small_for_most_batches(name):
+    dataset, keys = skewed(), config("placement.refresh_batches=3", strategy=name)
+    layout = build.model_of(keys, dataset).layout
+    tight = keys.with_settings(["placement.fast_memory=1B"])
+    least = build.needed_rows(tight, layout, dataset).fewest
+    keys = keys.with_settings([f"placement.fast_memory={least + 16}B"])
+    rooms = build.rooms_of(keys, layout, dataset)
+    order = build.arranged(keys, layout, dataset, rooms)
+    tiered = build.tiered_of(keys, layout, dataset, rooms)
+    with Loader(dataset.train, 16, order=order) as loader:
+        plans = list(Planner(tiered).plans(islice(loader, 10)))
+    assert sum(plan.aside for plan in plans) >= 5
+    for one in verify(dataset, keys, 30):
+        assert one.holds, one
 
 
 WORDS = ["--batch-size", "64", "--steps", "6", "--set", "model.bottom=[4]", "--set"]

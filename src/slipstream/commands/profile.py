@@ -188,7 +188,10 @@ def _show_hot_set(hot: dict[str, Any], calibration: dict[str, Any]) -> None:
         f"{hot['access_share']:.1%} of accesses, {hot['all_hot_inputs']:.1%} of inputs all hot"
         + (f"; whole because they are small: {whole}" if whole else "")
     )
-    _say(f"  The least that works is {hot['least_bytes']:,} bytes: the rows of the largest batch.")
+    _say(
+        f"  The least that works is {hot['least_bytes']:,} bytes, where one batch fits; with "
+        f"{hot['every_batch_fits_bytes']:,} bytes every batch does."
+    )
     if "why_not" in calibration:
         _say(f"  {calibration['why_not']}")
         return

@@ -39,6 +39,9 @@ def train(
     ),
     ordering: str | None = typer.Option(None, help="Instead of the strategy's ordering."),
     placement: str | None = typer.Option(None, help="Instead of the strategy's placement."),
+    skip: str | None = typer.Option(
+        None, metavar="RULE", help="Which inputs to skip; see docs/skipping.md. Default: none."
+    ),
     batch_size: int | None = typer.Option(None, help="Inputs of a step. Default: 2048."),
     epochs: int | None = typer.Option(None, help="How often every input comes. Default: 1."),
     limit: int | None = typer.Option(None, help="Train on the first inputs only."),
@@ -70,6 +73,7 @@ def train(
         "strategy": strategy,
         "ordering.kind": ordering,
         "placement.kind": placement,
+        "skip.rule": skip,
         "batch_size": batch_size,
         "epochs": epochs,
         "limit": limit,
@@ -186,6 +190,12 @@ def _tell(summary: dict[str, Any], run: Path) -> None:
             f"Fast tier: {summary['hot_access_share']:.1%} of the rows that batches needed were in "
             f"it; for each input {each['rows_in']:.3g} rows ({human(each['bytes_in'])} bytes) came "
             f"and {each['rows_out']:.3g} ({human(each['bytes_out'])} bytes) went.",
+            soft_wrap=True,
+        )
+        aside, waits = summary["carried"]["aside"], summary["waits"]
+        out.print(
+            f"{waits['steps']:,} steps waited for rows, {waits['seconds']:.3g} s in all"
+            + (f"; {aside:,} did not fit the fast tier" if aside else ""),
             soft_wrap=True,
         )
     curve = [f"{one['share']:.0%} {one['auc']:.4f}" for one in summary["curve"] if one["auc"]]

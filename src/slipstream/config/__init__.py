@@ -17,6 +17,7 @@ from slipstream.config.sections import (
     Schedule,
     Table,
 )
+from slipstream.config.skip import Skip
 
 __all__ = [
     "DENSE_LR",
@@ -33,5 +34,6 @@ __all__ = [
     "Ordering",
     "Placement",
     "Schedule",
+    "Skip",
     "Table",
 ]

@@ -24,6 +24,7 @@ from slipstream.config.sections import (
     Placement,
     Schedule,
 )
+from slipstream.config.skip import Skip
 from slipstream.errors import ConfigError
 
 
@@ -66,6 +67,7 @@ class Config(Section):
     dense: Dense = key(Dense, "How the dense part of the model is trained")
     schedule: Schedule = key(Schedule, "How learning rates change")
     ordering: Ordering = key(Ordering, "In what order inputs come")
+    skip: Skip = key(Skip, "Which inputs are trained")
     placement: Placement = key(Placement, "Where rows live, for strategies with a fast tier")
     evaluate: Evaluate = key(Evaluate, "When and how predictions are scored")
     early_stopping: EarlyStopping = key(EarlyStopping, "Stop when the model gets no better")

@@ -44,6 +44,10 @@ class Batch:
         next_position: The position in the order at which the next batch begins.
         lists: The list columns by name; padding is empty lists.
         times: int64 `[capacity]`, or None; 0 in padding.
+        logit_offset: float32 `[capacity]`, added to each logit in the loss, or None; 0 in padding.
+        skipped: The numbers of the inputs just before or between these that are not trained;
+            None where nothing decides about that.
+        decision: The number of the decision by which they were skipped.
     """
 
     numbers: Tensor
@@ -55,6 +59,9 @@ class Batch:
     next_position: int
     lists: dict[str, ListBatch] = field(default_factory=dict)
     times: Tensor | None = None
+    logit_offset: Tensor | None = None
+    skipped: Array | None = None
+    decision: int = 0
 
     @property
     def capacity(self) -> int:
@@ -122,6 +129,9 @@ class BatchReader:
                     lists={k: self._list(v, start, min(n, stop)) for k, v in lists.items()},
                     n_valid=len(cut.numbers),
                     next_position=cut.next_position,
+                    logit_offset=self._offset(cut),
+                    skipped=cut.skipped,
+                    decision=cut.decision,
                 )
             )
         return batches
@@ -135,6 +145,13 @@ class BatchReader:
         flat = block[start : start + f.bytes_per_input * n]
         tensor = flat.view(_TORCH[f.dtype.str[1:]]).view(n, *f.shape)
         return tensor, tensor.numpy()
+
+    def _offset(self, cut: Cut) -> Tensor | None:
+        if cut.logit_offset is None:
+            return None
+        offset = torch.zeros(self.capacity, pin_memory=self.pin_memory)
+        offset.numpy()[: len(cut.numbers)] = cut.logit_offset
+        return offset
 
     def _list(self, ragged: Ragged, start: int, stop: int) -> ListBatch:
         ragged = ragged.slice(start, stop)

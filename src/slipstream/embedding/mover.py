@@ -3,13 +3,17 @@
 One thread reads and writes the slow store, in the order it is told to; the training thread alone
 touches the fast tier. Rows for a plan are read ahead of its step, but never before the write-backs
 that the plan names have been told to that thread: so no read can overtake the write it depends on.
+A step in the slow tier first waits for that thread, then has the rows that it needs there.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +24,21 @@ from slipstream.errors import SlipstreamError
 from slipstream.plan import Moves, Plan
 
 BeforeWrite = Callable[[int, Array], None]
+
+
+@dataclass
+class Clock:
+    """What the training thread spends on moving rows.
+
+    Args:
+        seconds: Putting rows into their slots and taking them out, waits among it.
+        waits: Steps whose rows were still on their way.
+        waited: Seconds of these waits.
+    """
+
+    seconds: float = 0.0
+    waits: int = 0
+    waited: float = 0.0
 
 
 class Mover:
@@ -41,12 +60,12 @@ class Mover:
         self._writes: deque[Future[None]] = deque()
         self._told = 0
         self._failure: BaseException | None = None
-        self.kept_rows = 0
+        self.clock = Clock()
         self._row_of = [np.full(len(one.records), -1, dtype=np.int64) for one in fast]
 
-    def keep(self, kept: Sequence[Moves]) -> None:
-        """Bring in the rows that stay for good, before the first step."""
-        self.kept_rows = sum(len(moves.rows) for moves in kept)
+    def keep(self, kept: Sequence[Moves], step: int = 0) -> None:
+        """Bring in the rows that are there before the first step; `step` steps are done."""
+        self._told = step
         for number, moves in enumerate(kept):
             self._put(number, moves, self._slow[number].records[moves.rows.numpy()])
 
@@ -59,15 +78,26 @@ class Mover:
         """Put the rows of a plan into their slots; waits for them."""
         if plan.step not in self._staged:
             raise SlipstreamError(f"The rows of step {plan.step} were not prepared.")
-        records = self._staged[plan.step].result()
-        self._raise_what_failed()  # every write that these rows wait for was told before the read
-        for number, (group, read) in enumerate(zip(plan.groups, records, strict=True)):
-            assert group.fill is not None, "plans for two tiers say what comes"
-            self._put(number, group.fill, read)
-        del self._staged[plan.step]
+        with self._timed():
+            records = self._waited_for(self._staged[plan.step])
+            self._raise_what_failed(wait=plan.aside)  # the writes these rows wait for are done
+            for number, (group, read) in enumerate(zip(plan.groups, records, strict=True)):
+                if group.fill is not None:
+                    self._put(number, group.fill, read)
+                if group.lent is not None:
+                    self._lend(number, group.lent)
+            del self._staged[plan.step]
 
     def leave(self, plan: Plan) -> None:
         """Take the rows that leave out of their slots; they are written back meanwhile."""
+        with self._timed():
+            for number, group in enumerate(plan.groups):
+                if group.lent is not None:
+                    rows = group.lent.rows.numpy()
+                    self._put(number, group.lent, self._slow[number].records[rows])
+            self._take_out(plan)
+
+    def _take_out(self, plan: Plan) -> None:
         left = []
         for number, group in enumerate(plan.groups):
             assert group.evict is not None, "plans for two tiers say what leaves"
@@ -102,6 +132,32 @@ class Mover:
         if self._failure is not None:
             raise self._failure
 
+    def _waited_for(self, staged: Future[list[Array]]) -> list[Array]:
+        """The rows that were read, with the time counted that they are waited for."""
+        if staged.done():
+            return staged.result()
+        begun = time.perf_counter()
+        try:
+            return staged.result()
+        finally:
+            self.clock.waits += 1
+            self.clock.waited += time.perf_counter() - begun
+
+    def _lend(self, number: int, moves: Moves) -> None:
+        """Have rows of the fast tier in the slow one for a step; there they are current now."""
+        rows, slots = moves.rows.numpy(), moves.slots.numpy()
+        self._before_write(number, rows)
+        copy_rows(self._fast[number].records, slots, rows, self._slow[number].records)
+        self._row_of[number][slots] = -1
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.clock.seconds += time.perf_counter() - begun
+
     def _put(self, number: int, moves: Moves, records: Array) -> None:
         slots = moves.slots.numpy()
         copy_rows(records, np.arange(len(slots)), slots, self._fast[number].records)
@@ -115,8 +171,7 @@ class Mover:
     def _read(self, plan: Plan) -> list[Array]:
         records = []
         for slow, group in zip(self._slow, plan.groups, strict=True):
-            assert group.fill is not None, "plans for two tiers say what comes"
-            rows = group.fill.rows.numpy()
+            rows = np.empty(0, np.int64) if group.fill is None else group.fill.rows.numpy()
             staged = np.empty((len(rows), slow.records.shape[1]), dtype=slow.records.dtype)
             copy_rows(slow.records, rows, np.arange(len(rows)), staged)
             records.append(staged)

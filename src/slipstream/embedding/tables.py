@@ -12,7 +12,7 @@ from torch import Tensor
 from slipstream.data.inputs import Array
 from slipstream.embedding.init import fill
 from slipstream.embedding.kernels import cpu, reference
-from slipstream.embedding.mover import BeforeWrite, Mover
+from slipstream.embedding.mover import BeforeWrite, Clock, Mover
 from slipstream.embedding.spec import Embedded, Layout
 from slipstream.embedding.store import RowStore
 from slipstream.plan import GroupPlan, Moves, Plan
@@ -59,10 +59,10 @@ class Embeddings:
                 self.stores, self.fast, lambda group, rows: self.before_write(group, rows)
             )
 
-    def keep(self, kept: Sequence[Moves]) -> None:
-        """Bring in the rows that stay in the fast tier, before the first step."""
+    def keep(self, kept: Sequence[Moves], step: int = 0) -> None:
+        """Bring in the rows that are in the fast tier before the first step; `step` are done."""
         if self.mover is not None:
-            self.mover.keep(kept)
+            self.mover.keep(kept, step)
 
     def prepare(self, plan: Plan) -> None:
         """Begin to fetch what a coming step needs; plans come in the order of their steps."""
@@ -78,6 +78,13 @@ class Embeddings:
         """Send away what is not needed after a step."""
         if self.mover is not None:
             self.mover.leave(plan)
+
+    def clock(self) -> Clock:
+        """What moving rows has taken since this was asked last."""
+        if self.mover is None:
+            return Clock()
+        spent, self.mover.clock = self.mover.clock, Clock()
+        return spent
 
     def settle(self) -> None:
         """Have every row in the slow store as it is now, wherever it is in use."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from slipstream.data.inputs import Array
 from slipstream.errors import ConfigError
-from slipstream.ordering.batching import Cut, check_share, shared_out
+from slipstream.ordering.batching import Chunk, Cut, check_share, into_batches
 from slipstream.ordering.order import InputOrder
 from slipstream.ordering.scheduler import MOST, Rates
+
+_AT_ONCE = 1 << 16  # inputs that are looked at together
 
 
 class Segment(NamedTuple):
@@ -86,13 +90,11 @@ class Apart:
         }
 
     def asks(self, position: int) -> int | None:
-        """The segment that has just ended, if its loss was not told yet and others follow."""
-        if not 0 < position < len(self):
+        """The last segment that has ended, if its loss was not told yet and others follow."""
+        if self.rates.fixed is not None or not 0 < position < len(self):
             return None
-        before = self.segment_at(position - 1)
-        return (
-            before.number if before.stop == position and before.number > self.rates.last else None
-        )
+        ended = self.segment_at(position).number - 1  # of several the last: some had no batch
+        return ended if ended > self.rates.last else None
 
     def tell(self, number: int, loss: float) -> None:
         """The loss at the end of a segment, which the rate of later ones follows."""
@@ -102,39 +104,36 @@ class Apart:
         """The segment that a position lies in."""
         return segment_at(position, self.base.per_epoch, self.segment)
 
+    def chunks(self, start: int = 0, step: int = 1) -> Iterator[Chunk | None]:
+        """Runs of one kind from a position on, each ending a batch; None while undecided."""
+        while start < len(self):
+            segment = self.segment_at(start)
+            while (rate := self.rates.of(segment.number)) is None:
+                yield None
+            at = segment.start
+            for numbers in self._runs(segment, step, rate):
+                gone, first = max(0, start - at), at
+                at += len(numbers)
+                if gone < len(numbers):
+                    yield Chunk(np.arange(first + gone, at), numbers[gone:], ends=True)
+            start = segment.stop
+
     def cuts(
         self, position: int, batch_size: int, *, rank: int = 0, world_size: int = 1
     ) -> Iterator[Cut | None]:
         """The batches of one rank from a position on; None while the next rate is not decided."""
         check_share(batch_size, rank, world_size)
-        while position < len(self):
-            segment = self.segment_at(position)
-            while (rate := self.rates.of(segment.number)) is None:
-                yield None
-            after = segment.start
-            for numbers in self._batches(segment, batch_size * world_size, rate):
-                gone = max(0, position - after)  # inputs of this step that are used up
-                after += len(numbers)
-                if after > position:
-                    yield Cut(_share(numbers[gone:], batch_size, rank, world_size), after)
-            position = segment.stop
+        chunks = self.chunks(position, batch_size * world_size)
+        return into_batches(chunks, batch_size, rank=rank, world_size=world_size)
 
-    def _batches(self, segment: Segment, size: int, rate: int) -> Iterator[Array]:
-        """The steps of a segment: a run of cold ones, a run of hot ones, and so on."""
+    def _runs(self, segment: Segment, step: int, rate: int) -> Iterator[Array]:
+        """A segment's runs of steps of one kind: cold ones, hot ones, and so on."""
         numbers = self.base.numbers(segment.start, segment.stop)
-        hot = self._hot(numbers)
-        kinds = [
-            [one[first : first + size] for first in range(0, len(one), size)]
-            for one in (numbers[~hot], numbers[hot])
-        ]
+        blocks = range(0, len(numbers), _AT_ONCE)
+        hot = np.concatenate([self._hot(numbers[k : k + _AT_ONCE]) for k in blocks])
         turns = -(-MOST // rate)
+        kinds = [(one, -(-len(one) // step)) for one in (numbers[~hot], numbers[hot])]
         for turn in range(turns):
-            for batches in kinds:
-                first, last = (len(batches) * t // turns for t in (turn, turn + 1))
-                yield from batches[first:last]
-
-
-def _share(numbers: Array, batch_size: int, rank: int, world_size: int) -> Array:
-    if len(numbers) < batch_size * world_size:
-        return shared_out(numbers, rank, world_size)
-    return numbers[rank * batch_size : (rank + 1) * batch_size]
+            for one, steps in kinds:
+                first, last = (steps * t // turns for t in (turn, turn + 1))
+                yield one[first * step : last * step]

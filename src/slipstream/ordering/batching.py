@@ -12,23 +12,44 @@ from slipstream.errors import ConfigError
 
 
 class Chunk(NamedTuple):
-    """Consecutive inputs of an order: where each stands in it, and its number in the part."""
+    """Consecutive inputs of an order: where each stands in it, and its number in the part.
+
+    Args:
+        positions: Where each stands.
+        numbers: Its number in the part.
+        ends: Whether a batch ends with the last of them, full or not.
+    """
 
     positions: Array
     numbers: Array
+    ends: bool = False
 
 
 class Cut(NamedTuple):
-    """The inputs of one batch on one rank, and the position at which the next batch begins."""
+    """The inputs of one batch on one rank, and the position at which the next batch begins.
+
+    Args:
+        numbers: The inputs.
+        next_position: Where the next batch begins.
+        skipped: The inputs between the batch before and the next that are not trained, of all
+            ranks; None where nothing decides about that.
+        logit_offset: Added to the logit of each input in the loss, or None.
+        decision: The number of the decision by which inputs were skipped.
+    """
 
     numbers: Array
     next_position: int
+    skipped: Array | None = None
+    logit_offset: Array | None = None
+    decision: int = 0
 
 
 def into_batches(
-    chunks: Iterable[Chunk], batch_size: int, *, rank: int = 0, world_size: int = 1
-) -> Iterator[Cut]:
-    """Full batches of `batch_size` inputs for this rank; only the last may be short.
+    chunks: Iterable[Chunk | None], batch_size: int, *, rank: int = 0, world_size: int = 1
+) -> Iterator[Cut | None]:
+    """Full batches of `batch_size` inputs for this rank; short only where a chunk ends them.
+
+    The last batch may be short too. None, where the next chunk is not decided yet, is passed on.
 
     The inputs of a step are taken off the sequence for all ranks together, then shared out in
     order. So every rank makes the same number of steps, together they consume every input once,
@@ -45,21 +66,30 @@ def into_batches(
     left: list[Chunk] = []
     held = 0
     for chunk in chunks:
+        if chunk is None:
+            yield None
+            continue
         left.append(chunk)
         held += len(chunk.numbers)
-        if held < step:
-            continue
-        positions, numbers = _joined(left)
-        whole = held - held % step
-        for first in range(0, whole, step):
-            start = first + rank * batch_size
-            after = int(positions[first + step - 1]) + 1
-            yield Cut(numbers[start : start + batch_size], after)
-        left = [Chunk(positions[whole:], numbers[whole:])] if whole < held else []
-        held -= whole
+        if held >= step:
+            positions, numbers = _joined(left)
+            whole = held - held % step
+            for first in range(0, whole, step):
+                start = first + rank * batch_size
+                after = int(positions[first + step - 1]) + 1
+                yield Cut(numbers[start : start + batch_size], after)
+            left = [Chunk(positions[whole:], numbers[whole:])] if whole < held else []
+            held -= whole
+        if held and chunk.ends:
+            yield _short(left, rank, world_size)
+            left, held = [], 0
     if held:
-        positions, numbers = _joined(left)
-        yield Cut(shared_out(numbers, rank, world_size), int(positions[-1]) + 1)
+        yield _short(left, rank, world_size)
+
+
+def _short(chunks: list[Chunk], rank: int, world_size: int) -> Cut:
+    positions, numbers = _joined(chunks)
+    return Cut(shared_out(numbers, rank, world_size), int(positions[-1]) + 1)
 
 
 def shared_out(numbers: Array, rank: int, world_size: int) -> Array:
@@ -81,7 +111,8 @@ def check_share(batch_size: int, rank: int, world_size: int) -> None:
         )
 
 
-def _joined(chunks: list[Chunk]) -> Chunk:
+def _joined(chunks: list[Chunk]) -> tuple[Array, Array]:
     if len(chunks) == 1:
-        return chunks[0]
-    return Chunk(*(np.concatenate(arrays) for arrays in zip(*chunks, strict=True)))
+        return chunks[0][:2]
+    positions, numbers = (np.concatenate([one[k] for one in chunks]) for k in range(2))
+    return positions, numbers

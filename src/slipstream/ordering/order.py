@@ -84,8 +84,9 @@ class InputOrder:
             start += last - first
         return _join(pieces) if pieces else np.empty(0, dtype=np.int64)
 
-    def chunks(self, start: int = 0) -> Iterator[Chunk]:
-        """The rest of the sequence from a position on, piece by piece."""
+    def chunks(self, start: int = 0, step: int = 1) -> Iterator[Chunk | None]:
+        """The rest of the sequence from a position on, piece by piece, for steps of any size."""
+        del step
         while start < len(self):
             stop = min(start - start % self.per_epoch % _CHUNK + _CHUNK, len(self))
             yield Chunk(np.arange(start, stop), self.numbers(start, stop))

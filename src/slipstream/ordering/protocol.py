@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from slipstream.ordering.batching import Cut
+from slipstream.ordering.batching import Chunk, Cut
 
 
 class Order(Protocol):
@@ -17,6 +17,14 @@ class Order(Protocol):
 
     def __len__(self) -> int:
         """Positions in the whole sequence."""
+
+    def chunks(self, start: int = 0, step: int = 1) -> Iterator[Chunk | None]:
+        """The sequence from a position on, piece by piece; None where it is not decided.
+
+        Args:
+            start: The position.
+            step: Inputs of a step on all ranks together.
+        """
 
     def cuts(
         self, position: int, batch_size: int, *, rank: int = 0, world_size: int = 1

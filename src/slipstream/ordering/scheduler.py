@@ -18,6 +18,7 @@ class Rates:
 
     Args:
         lag: Segments from a decision to its effect, at least 1.
+        fixed: The rate of all segments, whatever the loss; None follows it.
 
     Example:
         >>> rates = Rates(lag=1)
@@ -27,10 +28,12 @@ class Rates:
         [50, 50, 25, 25, 25, 25, 50, None]
     """
 
-    def __init__(self, lag: int = 2) -> None:
+    def __init__(self, lag: int = 2, fixed: int | None = None) -> None:
         if lag < 1:
             raise ConfigError(f"The lag is {lag} segments; it must be at least 1.")
-        self.lag = lag
+        if fixed is not None and not LEAST <= fixed <= MOST:
+            raise ConfigError(f"The rate is {fixed} %; it must be {LEAST} to {MOST}.")
+        self.lag, self.fixed = lag, fixed
         self._decided: list[tuple[int, int]] = []  # segment, and the rate that follows from it
         self._loss: float | None = None
         self._falls = 0
@@ -56,6 +59,8 @@ class Rates:
 
     def of(self, segment: int) -> int | None:
         """The rate of a segment; None if it is not decided yet."""
+        if self.fixed is not None:
+            return self.fixed
         decides = segment - self.lag
         if decides > self.last:
             return START if decides < 0 else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -35,9 +36,12 @@ def in_two(batch: Batch, popular: Array) -> tuple[Batch, tuple[int, ...]]:
         name: getattr(batch, name)[places]
         for name in ("numbers", "labels", "weights", "dense", "ids")
     }
-    times = None if batch.times is None else batch.times[places]
+    more: dict[str, Any] = {
+        name: None if (values := getattr(batch, name)) is None else values[places]
+        for name in ("times", "logit_offset")
+    }
     lists = {name: _moved(column, order) for name, column in batch.lists.items()}
-    return replace(batch, **moved, times=times, lists=lists), (first,)
+    return replace(batch, **moved, **more, lists=lists), (first,)
 
 
 def _moved(column: ListBatch, order: Array) -> ListBatch:

@@ -61,25 +61,40 @@ def least_bytes(sizes: Sequence[int], largest: Sequence[int]) -> int:
     return sum(size * max(1, rows) for size, rows in zip(sizes, largest, strict=True))
 
 
-def budget_error(
-    sizes: Sequence[int], largest: Sequence[int], budget: int, *, bound: bool = False
-) -> str | None:
-    """What is wrong with a budget that cannot hold the largest batch; None if it can.
+def too_small_for_some(sizes: Sequence[int], largest: Sequence[int], budget: int) -> str | None:
+    """What becomes of a budget that cannot hold the largest batch; None if it can.
 
     Args:
         sizes: Bytes of a row of each group.
         largest: The most rows that a batch needs, of each group.
         budget: Bytes of the fast tier.
-        bound: Whether these are a bound, and no batch may need so many.
     """
     least = least_bytes(sizes, largest)
     if budget >= least:
         return None
-    needs = "a batch can need up to" if bound else "the largest batch needs"
     return (
-        f"A fast tier of {budget:,} bytes is too small: {needs} "
-        f"{sum(largest):,} rows at once, which are {least:,} bytes with their optimizer state. "
-        f"Set placement.fast_memory to {_rounded_up(least)} or more, or use smaller batches."
+        f"A fast tier of {budget:,} bytes is too small for the largest batch, which needs "
+        f"{sum(largest):,} rows at once: {least:,} bytes with their optimizer state. Such batches "
+        f"are trained in the slow tier. With placement.fast_memory at {_rounded_up(least)} every "
+        "batch fits."
+    )
+
+
+def too_small_for_all(sizes: Sequence[int], needed: Needed, budget: int) -> str | None:
+    """What is wrong with a budget in which no full batch fits; None if one does.
+
+    Args:
+        sizes: Bytes of a row of each group.
+        needed: The rows that batches need.
+        budget: Bytes of the fast tier.
+    """
+    if budget >= needed.fewest:
+        return None
+    return (
+        f"A fast tier of {budget:,} bytes is too small: no batch fits. The one that needs the "
+        f"fewest rows needs {needed.fewest:,} bytes with their optimizer state. Set "
+        f"placement.fast_memory to {_rounded_up(needed.fewest)} or more, or use smaller batches; "
+        f"at {_rounded_up(least_bytes(sizes, needed.largest))} every batch fits."
     )
 
 
@@ -105,8 +120,8 @@ def rooms(
         keep: Whether rows stay for good; otherwise all is room for the window.
         batch_size: Inputs of a batch.
         window: Batches to look ahead.
-        needed: The most rows that a batch needs: there is room for them, or an error that says
-            how much it takes. Without it the planner says so, in the middle of a training.
+        needed: The most rows that a batch needs: there is room for them, as far as the budget
+            goes. A batch that does not fit is trained in the slow tier.
         apart: Whether there are batches without any input whose rows all stay: more rows come for
             these.
     """
@@ -146,14 +161,10 @@ def share_out(
             blocks stay: for none, one, two and so on up to all blocks.
     """
     sizes, rows = popularity.sizes, [len(one) for one in popularity.accesses]
-    if needed is not None:
-        error = budget_error(sizes, needed.largest, budget, bound=needed.beyond is None)
-        if error is not None:
-            raise ConfigError(error)
     needed = needed or Needed([0] * len(sizes))
     if keep:
         return _with_kept(popularity, inputs, budget, drawn, needed, more)
-    floor = needed.largest
+    floor = _within(budget, sizes, needed.largest)
     rest = [have - least for have, least in zip(rows, floor, strict=True)]
     left = budget - sum(size * least for size, least in zip(sizes, floor, strict=True))
     share = min(1.0, left / max(1, sum(size * n for size, n in zip(sizes, rest, strict=True))))
@@ -195,7 +206,7 @@ def _with_kept(
     (fits,) = np.nonzero(taken <= budget)
     best = int(fits[-1]) if len(fits) else 0
     stays = [np.flatnonzero(mask) for mask in popularity.first(best)]
-    need = [int(one[best]) for one in beyond]
+    need = _within(budget, sizes, [int(one[best]) for one in beyond])
     spent = sum(
         size * (len(keep) + least) for size, keep, least in zip(sizes, stays, need, strict=True)
     )
@@ -206,6 +217,12 @@ def _with_kept(
         slots = len(keep) + need[number] + int(max(0, budget - spent) * share) // sizes[number]
         made.append(Room(min(max(slots, 1), rows[number]), keep))
     return made
+
+
+def _within(budget: int, sizes: Sequence[int], largest: Sequence[int]) -> list[int]:
+    """So many rows of each group, or as large a share of them as a budget holds."""
+    share = min(1.0, budget / least_bytes(sizes, largest))
+    return [int(rows * share) for rows in largest]
 
 
 def _more_apart(layout: Layout, popularity: Popularity, inputs: int) -> Array:

@@ -43,10 +43,13 @@ class Needed:
         beyond: For each group, where the first blocks of a `Popularity` are kept, the most rows
             beyond them that a batch needs: for none, one, two and so on up to all blocks. None
             where batches were not looked at.
+        fewest: Bytes of the rows of the full batch that needs the least; 0 where batches were not
+            looked at.
     """
 
     largest: list[int]
     beyond: list[Array] | None = None
+    fewest: int = 0
 
 
 class Need:
@@ -65,6 +68,7 @@ class Need:
         self._by_block = np.zeros(blocks, dtype=np.int64)
         self._seen = [np.full(group.rows, -1, dtype=np.int32) for group in layout.groups]
         self._batches = 0
+        self._sizes, self._fewest = popularity.sizes, (1, 0)
         self._singles: list[list[tuple[int, int, int]]] = []
         self._lists: list[list[tuple[str, int, int]]] = []
         for group in layout.groups:
@@ -79,19 +83,22 @@ class Need:
     def add(self, batch: Batch) -> None:
         """Look at one more batch; ids that are no row of their table are left to training."""
         ids = batch.ids[: batch.n_valid].numpy()
+        needed = 0
         for number, seen in enumerate(self._seen):
             mine = (seen, self._batches, self._block_of[number], self._by_block)
             for place, start, rows in self._singles[number]:
                 _count_new(ids[:, place], start, rows, *mine)
             for column, start, rows in self._lists[number]:
                 _count_new(batch.lists[column].values.numpy(), start, rows, *mine)
-            _raise_to(self._by_block, self._beyond[number])
+            needed += self._sizes[number] * _raise_to(self._by_block, self._beyond[number])
+        this = (int(batch.n_valid < batch.capacity), needed)  # a full one before any other
+        self._fewest = min(self._fewest, this) if self._batches else this
         self._batches += 1
 
     @property
     def needed(self) -> Needed:
         """What the batches so far need."""
-        return Needed([int(one[0]) for one in self._beyond], self._beyond)
+        return Needed([int(one[0]) for one in self._beyond], self._beyond, self._fewest[1])
 
 
 def needed_by(
@@ -116,11 +123,12 @@ def _count_new(
 
 
 @compiled
-def _raise_to(by_block: Array, beyond: Array) -> None:
-    """Raise the most rows beyond each block to those of a batch, and forget the batch."""
+def _raise_to(by_block: Array, beyond: Array) -> int:
+    """Raise the most rows beyond each block to those of a batch, and forget it; all its rows."""
     rows = 0
     for back in range(len(by_block)):
         block = len(by_block) - 1 - back
         rows += by_block[block]
         by_block[block] = 0
         beyond[block] = max(beyond[block], rows)
+    return rows

@@ -31,6 +31,8 @@ class Resident:
     def __init__(self, layout: Layout, singles: Sequence[str]) -> None:
         self._groups = [_GroupPlanner(layout, group, singles) for group in layout.groups]
 
+    remembers = False
+
     def kept(self) -> Sequence[Moves]:
         """Nothing: there is no fast tier."""
         return ()

@@ -44,7 +44,6 @@ class Tier:
         slots = np.arange(len(room.keep), dtype=np.int32)
         self.slot_of[room.keep] = slots
         self.last_use[room.keep] = tiers.KEPT
-        self.kept = _moves(np.asarray(room.keep, dtype=np.int64), slots)
         # Popped from the end: low slots first.
         self.n_free = room.slots - len(room.keep)
         self.free = np.zeros(room.slots, dtype=np.int32)
@@ -52,6 +51,11 @@ class Tier:
         self.wanted = 0  # rows that are not kept: those of the window, and those about to leave
         self.popular = popular
         self.leaving = np.empty(0, dtype=np.int64)
+
+    def held(self) -> Moves:
+        """The rows that are in it, and their slots."""
+        rows = np.flatnonzero(self.slot_of >= 0)
+        return _moves(rows, self.slot_of[rows])
 
     def survey(self, rows: Array, first: int) -> tuple[int, int]:
         """The rows that a batch adds to the window, and the step whose write-backs it waits for."""
@@ -131,6 +135,28 @@ class Tier:
             self.wanted -= len(stay)
             if ahead is not None:
                 self._make_room(self.popular, step, window, ahead)
+        evict = self._send_away(rows, step)
+        return GroupPlan(slots, lists, touched, fill, evict, len(rows), self.kept_rows)
+
+    def aside(self, group: GroupPlan, rows: Array, step: int, ahead: Array | None) -> GroupPlan:
+        """The plan of a batch that is trained in the slow tier; no other is in the window.
+
+        Args:
+            group: Where its rows are in the slow store.
+            rows: The distinct rows that it needs.
+            step: Its number.
+            ahead: The rows of the batch behind it.
+        """
+        here = rows[self.slot_of[rows] >= 0]
+        lent = _moves(here, self.slot_of[here])
+        tiers.enter(rows, self.last_use, step)
+        if self.popular is not None and ahead is not None:
+            self._make_room(self.popular, step, (), ahead)
+        evict = self._send_away(here, step)
+        return replace(group, evict=evict, needs=len(rows), kept=self.kept_rows, lent=lent)
+
+    def _send_away(self, rows: Array, step: int) -> Moves:
+        """Free the slots of rows that nothing in sight needs: some of these, and what was left."""
         away = rows if not len(self.leaving) else self._with_leaving(rows)
         away_rows = np.empty(len(away), dtype=np.int64)
         away_slots = np.empty(len(away), dtype=np.int32)
@@ -146,13 +172,14 @@ class Tier:
         )
         self.n_free += gone
         self.wanted -= gone
-        evict = _moves(away_rows[:gone], away_slots[:gone])
-        return GroupPlan(slots, lists, touched, fill, evict, len(rows))
+        return _moves(away_rows[:gone], away_slots[:gone])
 
     def _make_room(
         self, popular: Popular, step: int, window: Sequence[Array], ahead: Array
     ) -> None:
         """Keep fewer rows where a coming batch would not fit beside them: slower, never wrong."""
+        if len(ahead) > self.slots:
+            return  # it is trained in the slow tier, whatever is kept
         needed = int((self.last_use[ahead] != tiers.KEPT).sum())
         short = needed - (self.slots - self.kept_rows)
         if short <= 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -25,8 +24,9 @@ class Tiered:
     """Plans which rows are brought into the fast tier, and which leave it, looking ahead.
 
     A row that a batch in the window needs is never sent away. The window is as long as its rows
-    fit, up to `window` batches: what does not fit makes it shorter, never wrong. Nothing that
-    decides reads the clock: the same batches give the same plans.
+    fit, up to `window` batches: what does not fit makes it shorter, never wrong. A batch that does
+    not fit even alone is trained in the slow tier. Nothing that decides reads the clock: the same
+    batches give the same plans.
 
     Which rows are kept can be chosen anew on the way. A row that is chosen comes with the next
     batch that needs it, and stays; one that is no longer leaves with the next plan, or when the
@@ -69,47 +69,68 @@ class Tiered:
     ) -> Iterator[Placed]:
         """Where the rows of each batch are, what comes before it and what leaves after it."""
         self._tiers = self._fresh()  # plans do not depend on what was placed before
-        waiting: deque[_Waiting] = deque()
         coming = (self._read(batch, update, moves) for batch in batches)
-        held: _Read | None = None
+        waiting: deque[_Waiting] = deque()
+        held = next(coming, None)
         number = step
-        while True:
+        while held is not None or waiting:
             if self._refresh is not None and self._refresh.due(number):
+                known = [one.read for one in waiting] + ([held] if held is not None else [])
                 for place, tier in enumerate(self._tiers):
-                    known = [one.read for one in waiting] + ([held] if held else [])
                     tier.choose([one.rows[place] for one in known], number)
-            while len(waiting) < self._window:
-                if held is None:
-                    held = next(coming, None)
-                if held is None:
+            while held is not None and len(waiting) < self._window:
+                if (after := self._enter(held, number, len(waiting))) is None:
                     break
-                each = list(zip(self._tiers, held.rows, strict=True))
-                found = [tier.survey(some, number) for tier, some in each]
-                new = [added for added, _ in found]
-                if not all(t.fits(added) for t, added in zip(self._tiers, new, strict=True)):
-                    if waiting:
-                        break
-                    self._say_what_fits(new, number)
-                for (tier, some), added in zip(each, new, strict=True):
-                    tier.enter(some, added, number + len(waiting))
-                after = max((step for _, step in found), default=0)
-                if self._refresh is not None and self._refresh.every:
-                    for tier, some in each:
-                        tier.count(some)
                 waiting.append(_Waiting(held, after))
-                held = None
-            if not waiting:
-                return
-            first, after = waiting.popleft()
-            if held is None and self._refresh is not None:
                 held = next(coming, None)
-            placed = []
-            for place, (tier, group) in enumerate(zip(self._tiers, first.groups, strict=True)):
-                window = [one.read.rows[place] for one in waiting]
-                ahead = held.rows[place] if held is not None else None
-                placed.append(tier.emit(group, first.rows[place], number, window, ahead))
-            yield Placed(first.batch, tuple(placed), after, first.parts)
+            if waiting:
+                first, after = waiting.popleft()
+                yield self._emit(first, after, number, [one.read for one in waiting], held)
+            else:
+                assert held is not None, "there is a batch, in the window or before it"
+                first, held = held, next(coming, None)
+                yield self._aside(first, number, held)
             number += 1
+
+    def _enter(self, read: _Read, first: int, place: int) -> int | None:
+        """Let a batch into the window at some place, where its rows fit.
+
+        Returns:
+            The step whose write-backs it waits for; None where it does not fit.
+        """
+        each = list(zip(self._tiers, read.rows, strict=True))
+        found = [tier.survey(rows, first) for tier, rows in each]
+        if not all(tier.fits(new) for tier, (new, _) in zip(self._tiers, found, strict=True)):
+            return None
+        for (tier, rows), (new, _) in zip(each, found, strict=True):
+            tier.enter(rows, new, first + place)
+        self._count(read)
+        return max((after for _, after in found), default=0)
+
+    def _count(self, read: _Read) -> None:
+        if self._refresh is not None and self._refresh.every:
+            for tier, rows in zip(self._tiers, read.rows, strict=True):
+                tier.count(rows)
+
+    def _emit(
+        self, first: _Read, after: int, number: int, window: list[_Read], held: _Read | None
+    ) -> Placed:
+        """The first batch of the window leaves it, with its rows in the fast tier."""
+        placed = []
+        for place, (tier, group) in enumerate(zip(self._tiers, first.groups, strict=True)):
+            behind = [one.rows[place] for one in window]
+            ahead = held.rows[place] if held is not None else None
+            placed.append(tier.emit(group, first.rows[place], number, behind, ahead))
+        return Placed(first.batch, tuple(placed), after, first.parts)
+
+    def _aside(self, first: _Read, number: int, held: _Read | None) -> Placed:
+        """A batch whose rows do not fit even alone is trained in the slow tier, in one part."""
+        self._count(first)
+        placed = []
+        for place, (tier, group) in enumerate(zip(self._tiers, first.groups, strict=True)):
+            ahead = held.rows[place] if held is not None else None
+            placed.append(tier.aside(group, first.rows[place], number, ahead))
+        return Placed(first.batch, tuple(placed), number - 1)
 
     def _fresh(self) -> list[Tier]:
         """The tiers as they are before the first batch."""
@@ -128,9 +149,14 @@ class Tiered:
             made.append(Tier(group.rows, room, popular))
         return made
 
+    @property
+    def remembers(self) -> bool:
+        """Whether batches come in parts, which follow from what was kept by then."""
+        return self._split
+
     def kept(self) -> list[Moves]:
-        """The rows that are in the fast tier from the start, and their slots."""
-        return [tier.kept for tier in self._tiers]
+        """The rows that are in the fast tier, and their slots: after the last plan, or at first."""
+        return [tier.held() for tier in self._tiers]
 
     def _read(self, batch: Batch, update: bool, moves: Moving | None) -> _Read:
         """A batch with the rows that it needs, and those of them that it moves."""
@@ -152,21 +178,6 @@ class Tiered:
         for tier, group in zip(self._tiers, found, strict=True):
             popular &= tier.keeps_all(group, batch.n_valid)
         return in_two(batch, popular)
-
-    def _say_what_fits(self, new: list[int], step: int) -> None:
-        """Raise the error of a batch that does not fit alone, about what lacks the most room."""
-        lacking = [
-            ((tier.kept_rows + rows) / tier.slots, tier.kept_rows + rows, tier, group.tables)
-            for tier, rows, group in zip(self._tiers, new, self._groups, strict=True)
-        ]
-        times, needed, tier, tables = max(lacking, key=lambda one: one[0])
-        names = ", ".join(table.name for table in tables[:3]) + (", ..." if tables[3:] else "")
-        raise ConfigError(
-            f"The batch of step {step} needs {needed:,} rows of {names} in the fast tier, "
-            f"{tier.kept_rows:,} kept ones among them, and there is room for {tier.slots:,}. "
-            f"Give placement.fast_memory {math.ceil(times * 100) / 100:,.2f} times as much, or use "
-            "smaller batches."
-        )
 
 
 class _Read(NamedTuple):

@@ -18,8 +18,8 @@ from slipstream.placement.budget import (
     AUTO_SHARE,
     auto_bytes,
     budget_bytes,
-    budget_error,
     least_bytes,
+    too_small_for_all,
 )
 from slipstream.placement.need import Need
 from slipstream.skew.calibrate import calibrate
@@ -82,8 +82,7 @@ def profile(
     budget = budget_bytes(
         question.fast_memory, layout, lambda: auto_bytes(popularity, sample.needed.largest)
     )
-    error = budget_error(popularity.sizes, sample.needed.largest, budget)
-    if error is not None:
+    if (error := too_small_for_all(popularity.sizes, sample.needed, budget)) is not None:
         raise ConfigError(error)
     coverage = [_covering(popularity, share) for share in COVERED]
     budgets = [budget_bytes(text, layout) for text in question.budgets]
@@ -126,7 +125,8 @@ def profile(
             "fast_memory": question.fast_memory,
             "auto_share": AUTO_SHARE,
             "all_hot_inputs": found[-1] / inputs,
-            "least_bytes": least,
+            "least_bytes": sample.needed.fewest,
+            "every_batch_fits_bytes": least,
         },
         "calibration": _calibration(dataset, layout, budget),
         "drift": drifted.to_json(),

@@ -13,7 +13,7 @@ from slipstream.data.batch import Batch
 from slipstream.data.inputs import Array
 from slipstream.embedding.spec import Layout
 from slipstream.errors import ConfigError
-from slipstream.placement.budget import budget_error, share_out
+from slipstream.placement.budget import share_out, too_small_for_some
 from slipstream.placement.need import Needed
 from slipstream.placement.resident import Resident
 from slipstream.placement.tiered import Tiered
@@ -174,17 +174,17 @@ def outcome(
     """
     groups = len(sample.layout.groups)
     came, left = [0] * groups, [0] * groups
-    try:
-        rooms = share_out(
-            popularity,
-            inputs,
-            budget,
-            keep=way.keep,
-            drawn=batch_size * way.window,
-            needed=sample.needed,
-        )
-    except ConfigError as error:
-        return Outcome(way.name, budget, 0, 0, came, left, True, str(error))
+    error = too_small_for_some(popularity.sizes, sample.needed.largest, budget)
+    if error is not None:
+        return Outcome(way.name, budget, 0, 0, came, left, True, error)
+    rooms = share_out(
+        popularity,
+        inputs,
+        budget,
+        keep=way.keep,
+        drawn=batch_size * way.window,
+        needed=sample.needed,
+    )
     tiered = Tiered(sample.layout, sample.singles, rooms, way.window)
     for number, placed in enumerate(tiered.place(sample.batches, 1, update=True)):
         if number in sample.counted:
@@ -202,7 +202,7 @@ def caches(sample: Sample, popularity: Popularity, budget: int) -> list[Outcome]
 
     With rows of several sizes, each group has the part of the budget that lookahead gives it.
     """
-    error = budget_error(popularity.sizes, sample.needed.largest, budget)
+    error = too_small_for_some(popularity.sizes, sample.needed.largest, budget)
     if error is not None:
         none = [0] * len(popularity.sizes)
         return [Outcome(n, budget, 0, 0, none, none, True, error) for n in (LRU, BEST)]

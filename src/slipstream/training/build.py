@@ -22,9 +22,9 @@ from slipstream.placement.budget import (
     all_bytes,
     auto_bytes,
     budget_bytes,
-    budget_error,
     least_bytes,
     rooms,
+    too_small_for_all,
 )
 from slipstream.placement.hot import HotInputs
 from slipstream.placement.need import Needed, at_most, needed_by
@@ -34,12 +34,14 @@ from slipstream.placement.tier import Room
 from slipstream.placement.tiered import Tiered
 from slipstream.plan import Placement
 from slipstream.skew.popularity import Popularity, accesses_of, row_bytes
+from slipstream.skipping.skipper import Skipper
 from slipstream.training.dense import DensePart, worth_compiling
 from slipstream.training.engine import Engine
 from slipstream.training.strategies import Tier, answers
 
 COUNTED = 1 << 20
 PREPARED = 3  # plans whose rows are on their way while a step is at work
+_AHEAD = 4  # batches that are read ahead of those being planned
 _SMALL_BATCH = 16  # so often a batch fits a fast tier for which its exact rows do not matter
 
 
@@ -70,9 +72,7 @@ def check(config: Config, dataset: Dataset) -> None:
         layout = model_of(config, dataset).layout
         needed = needed_rows(config, layout, dataset)
         budget = fast_bytes(config, layout, dataset, needed)
-        bound = needed.beyond is None
-        error = budget_error(row_bytes(layout), needed.largest, budget, bound=bound)
-        if error is not None:
+        if (error := too_small_for_all(row_bytes(layout), needed, budget)) is not None:
             raise ConfigError(error)
 
 
@@ -98,6 +98,16 @@ def arranged(
     hot = HotInputs(dataset.train, layout, [room.keep for room in rooms])
     lag = config.ordering.lag or _least_lag(config, base)
     return Apart(base, hot, config.ordering.segment * config.batch_size, Rates(lag), hot.digest)
+
+
+def skipper_of(config: Config, dataset: Dataset, order: Order) -> Skipper | None:
+    """What decides which inputs of an order are trained; None where all are."""
+    rule = answers(config).skipping
+    if rule == "none":
+        return None
+    base = order_of(config, dataset)
+    lag = config.skip.lag or _least_skip_lag(config) + _AHEAD
+    return Skipper(rule, config.skip, dataset.train, base, order, lag, config.seed)
 
 
 def model_of(config: Config, dataset: Dataset) -> Model:
@@ -165,14 +175,14 @@ def needed_rows(config: Config, layout: Layout, dataset: Dataset) -> Needed:
     """The most rows that a batch needs, or a bound where that is small.
 
     Every batch is looked at only where the fast tier is so small that it matters. With hot and
-    cold inputs apart it is the bound: what is in a batch then depends on the rows that are kept.
+    cold inputs apart these are the batches of the same inputs as they come: what is in a batch of
+    one kind depends on the rows that are kept.
     """
     lists = dataset.manifest.parts["train"].lists
     longest = {name: stats.longest for name, stats in lists.items()}
     bound = at_most(layout, config.batch_size, longest)
     budget = budget_bytes(config.placement.fast_memory, layout, lambda: all_bytes(layout))
-    apart = answers(config).ordering == "apart"
-    if apart or _SMALL_BATCH * least_bytes(row_bytes(layout), bound) <= budget:
+    if _SMALL_BATCH * least_bytes(row_bytes(layout), bound) <= budget:
         return Needed(bound)
     singles = [column.name for column in dataset.schema.singles]
     with Loader(dataset.train, config.batch_size, order=order_of(config, dataset)) as loader:
@@ -230,6 +240,7 @@ def resolved(config: Config, order: InputOrder) -> Config:
     ordering = answers(config).ordering
     compiled = ordering != "split" and worth_compiling(config, steps_of(config, order))
     config = replace(config, compile="on" if compiled else "off")
+    config = _with_skip_lag(config)
     if ordering != "apart":
         return config
     least = _least_lag(config, order)
@@ -242,9 +253,29 @@ def resolved(config: Config, order: InputOrder) -> Config:
     return replace(config, ordering=replace(config.ordering, lag=lag))
 
 
+def _with_skip_lag(config: Config) -> Config:
+    if answers(config).skipping == "none":
+        return config
+    least = _least_skip_lag(config)
+    lag = config.skip.lag or least + _AHEAD
+    if lag < least:
+        raise ConfigError(
+            f"skip.lag is {lag}, but what is skipped must be decided {least} batches ahead: they "
+            "are read and planned by then. Leave it out, or look fewer batches ahead."
+        )
+    return replace(config, skip=replace(config.skip, lag=lag))
+
+
+def _least_skip_lag(config: Config) -> int:
+    """Batches that are planned ahead, for which a decision comes too late."""
+    return window_of(config) + 1 + PREPARED
+
+
 def _least_lag(config: Config, order: InputOrder) -> int:
     """Segments that must be decided ahead, so that planning never waits for a decision."""
     window = window_of(config)
+    if answers(config).skipping != "none":
+        return 1 + window + 1 + PREPARED  # so few inputs may be left that a segment is one batch
     inputs = min(config.ordering.segment * config.batch_size, max(1, order.per_epoch))
     return 1 + math.ceil((window + 1 + PREPARED) / math.ceil(inputs / config.batch_size))
 

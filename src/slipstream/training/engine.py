@@ -65,6 +65,11 @@ class Engine:
         self.dense.step(factor)
         del self._embedded
 
+    def pass_by(self, plan: Plan) -> None:
+        """Do what a plan without inputs asks for: rows may come and go, nothing is trained."""
+        self.tables.arrive(plan)
+        self.tables.leave(plan)
+
     def predict(self, plan: Plan) -> Tensor:
         """The logits of a batch; nothing is kept for training."""
         with torch.no_grad():

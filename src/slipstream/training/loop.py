@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from slipstream.config import Config
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset, Part
 from slipstream.data.loader import Loader
 from slipstream.models import Model
-from slipstream.placement.counting import count
-from slipstream.plan import Plan, Planner
+from slipstream.plan import Plan
 from slipstream.skew.popularity import row_bytes
 from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints, Found, load
@@ -31,10 +31,10 @@ from slipstream.training.memory import Peak, keep_memory
 from slipstream.training.metrics import Scores
 from slipstream.training.progress import Pace, Report
 from slipstream.training.recent import Recent
-from slipstream.training.resume import take_up_order, to_go_on_from, to_go_on_with
+from slipstream.training.resume import plans_from, take_up_order, to_go_on_from, to_go_on_with
 from slipstream.training.run import Lines, Run
 from slipstream.training.schedule import rate
-from slipstream.training.state import Hooks, State, StoppedError
+from slipstream.training.state import DOES_NOT_FIT, Hooks, State, StoppedError
 from slipstream.training.summary import summary_of
 
 __all__ = ["DivergedError", "Hooks", "State", "StoppedError", "Trainer", "train"]
@@ -98,13 +98,13 @@ def train(
                 return summary
             found = to_go_on_from(run, config, dataset, len(order), hooks.say)
             warm = None if found else warm_start(config, model, dataset, hooks.say)
-            if run.config != config:
-                run.write_config(config)
         else:
             run.check_free(force)
             run.begin(config)
         trainer = Trainer(dataset, config, run, hooks, stack, model)
         trainer.start(found, warm)
+        if run.config != config:
+            run.write_config(config)
         trainer.run_through()
         return trainer.finish()
 
@@ -164,6 +164,12 @@ class Trainer:
         elif warm is not None:
             self.state.init_from = warm.fill(self.engine)
         self.order = build.arranged(self.config, self.model.layout, self.dataset, self.rooms)
+        self.skipper = build.skipper_of(self.config, self.dataset, self.order)
+        if self.skipper is not None:
+            self.order = self.skipper.order
+            if found is not None:
+                kept = {n.removeprefix("skipping."): v for n, v in tensors.items()}
+                self.skipper.load_state_dict(self.state.skipping, kept, self.state.step)
         take_up_order(self.state, build.order_of(self.config, self.dataset), self.order)
         board = self.config.log.tensorboard
         self.lines = Lines(self.run.folder, length, board, self.state.position)
@@ -192,26 +198,27 @@ class Trainer:
         loader = self._stack.enter_context(
             Loader(self.dataset.train, self.config.batch_size, order=self.order)
         )
-        loader.load_state_dict({"position": self.state.position})
         tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
-        self.engine.tables.keep(tiered.kept())
-        plans = Planner(tiered).plans(self._batches(loader), self.state.step + 1)
+        with self._timed("plan"):
+            plans = plans_from(
+                self.state, tiered, loader, lambda: self._batches(loader), self._stop_if_asked
+            )
+        self.engine.tables.keep(tiered.kept(), self.state.step)
         coming: deque[Plan] = deque()
         self._what_is_due()
         while not self.state.ended:
-            if self.hooks.stop():
-                self._stop()
+            self._stop_if_asked()
             with self._timed("plan"):
                 self._prepare(plans, coming)
             if not coming:
                 break
             plan = coming.popleft()
             with self._timed("step"):
-                self._step(plan)
-            self.state.before, self.state.position = self.state.position, plan.next_position
-            self.state.step += 1
-            count(self.state.carried, plan, self.row_bytes)
-            self.state.inputs_trained += plan.n_valid
+                logits = self._step(plan)
+            self.state.stepped(plan, self.row_bytes, self.engine.tables.clock())
+            if plan.aside and self.state.carried["aside"] == 1:
+                self.hooks.say(f"Step {plan.step} {DOES_NOT_FIT}")
+            self._skip(plan, logits)
             self._what_is_due()
             self._save_if_due()
         self.state.ended = True
@@ -237,7 +244,10 @@ class Trainer:
             self.engine.tables.prepare(plan)
             coming.append(plan)
 
-    def _step(self, plan: Plan) -> None:
+    def _step(self, plan: Plan) -> Tensor:
+        if plan.n_valid == 0:  # all inputs up to its end were skipped
+            self.engine.pass_by(plan)
+            return plan.labels[:0]
         try:
             stepped = self.engine.forward(plan)
         except Exception:
@@ -250,6 +260,16 @@ class Trainer:
         n = plan.n_valid
         self.recent.add(stepped.logits[:n], plan.labels[:n], plan.weight[:n])
         self.engine.move(plan, rate(self.config.schedule, plan.next_position, self.total))
+        return stepped.logits
+
+    def _skip(self, plan: Plan, logits: Tensor) -> None:
+        """Let skipping learn from a step, and decide what is due."""
+        if self.skipper is None:
+            return
+        with self._timed("plan"):
+            lines = self.skipper.after(plan, self.state.before, logits)
+        for line in lines:
+            self.lines.write(line)
 
     def _what_is_due(self) -> None:
         """After a step: a report, scores. What was done before a stop is not done again."""
@@ -345,8 +365,7 @@ class Trainer:
             nonlocal done
             done += count
             self.hooks.report(Report(part, done, len(inputs)))
-            if self.hooks.stop():
-                self._stop()
+            self._stop_if_asked()
 
         with self._timed("evaluate"):
             self.engine.tables.settle()
@@ -363,12 +382,15 @@ class Trainer:
         """Begin a checkpoint of everything as it is now; it is written beside the next steps."""
         if not self.engine.dense.finite:
             raise diverged_after(self.state.step)
-        recent = {f"recent.{name}": value for name, value in self.recent.state_dict().items()}
+        more = {f"recent.{name}": value for name, value in self.recent.state_dict().items()}
+        if self.skipper is not None:
+            self.state.skipping, kept = self.skipper.state_dict()
+            more |= {f"skipping.{name}": value for name, value in kept.items()}
         self.engine.tables.settle()
         self.saver.begin(
             self.state.step,
             self.engine.tables.stores,
-            self.engine.dense.state_dict() | recent,
+            self.engine.dense.state_dict() | more,
             {
                 "dataset": self.dataset.manifest.checksum,
                 "data": self.described,
@@ -381,6 +403,10 @@ class Trainer:
     def _save_what_is_new(self) -> None:
         if self.state.apart_from_time() != self._saved:
             self._save()
+
+    def _stop_if_asked(self) -> None:
+        if self.hooks.stop():
+            self._stop()
 
     def _stop(self) -> None:
         """Save, and stop as was asked."""
@@ -401,6 +427,8 @@ class Trainer:
         summary = summary_of(
             self.config, self.dataset, self.state, self.engine, scores, self.peak.bytes
         )
+        if self.skipper is not None:
+            summary["skipping"] = self.skipper.summary()
         self.run.write_summary(summary)
         return summary
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from slipstream.config import Config
+from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset
+from slipstream.data.loader import Loader
 from slipstream.errors import ConfigError
 from slipstream.ordering import InputOrder, Order
 from slipstream.ordering.apart import segment_at
+from slipstream.plan import Placement, Plan, Planner
 from slipstream.training.checkpoint import Found, newest
 from slipstream.training.run import Run
 from slipstream.training.state import State
-from slipstream.training.strategies import strategy
+from slipstream.training.strategies import answers
 
 # What may change when a run is resumed; `data` is the place of the data set, which is recognized.
 # Where rows live does not change what is trained; whether the order may change, its segments say.
@@ -32,11 +35,9 @@ def to_go_on_with(run: Run, wanted: Config) -> Config:
         wanted = replace(wanted, compile=begun.compile)
     if wanted.ordering.lag is None:
         wanted = replace(wanted, ordering=replace(wanted.ordering, lag=begun.ordering.lag))
-    free = (
-        (*_FREE, "strategy")
-        if strategy(begun.strategy).trains_as_many(strategy(wanted.strategy))
-        else _FREE
-    )
+    if wanted.skip.lag is None:
+        wanted = replace(wanted, skip=replace(wanted.skip, lag=begun.skip.lag))
+    free = (*_FREE, "strategy") if answers(begun).trains_as_many(answers(wanted)) else _FREE
     fixed = [key for key in begun.differences(wanted) if key.partition(".")[0] not in free]
     if fixed:
         raise ConfigError(
@@ -96,6 +97,40 @@ def take_up_order(state: State, base: InputOrder, order: Order) -> None:
     state.order = now
     for number, loss in state.decisions:
         order.tell(number, loss)
+
+
+def plans_from(
+    state: State,
+    placement: Placement,
+    loader: Loader,
+    batches: Callable[[], Iterator[Batch]],
+    each: Callable[[], None],
+) -> Iterator[Plan]:
+    """The plans of the steps that are left.
+
+    Where the parts of a batch follow from the batches before it, those that were trained are
+    planned again, which is far cheaper than to train them: so the placement knows what it had
+    learned. After other batches than it would have had, as with another ordering, it learns anew;
+    so it does where inputs were skipped, by decisions that are not kept.
+
+    Args:
+        state: Where the run stands.
+        placement: Where rows live when their batch comes.
+        loader: Gives the batches; it is set to where they begin.
+        batches: Gives those of the loader, from where it stands on.
+        each: Called for each plan that is made again.
+    """
+    if state.step and placement.remembers and not state.skipping:
+        loader.load_state_dict({"position": 0})
+        plans = Planner(placement).plans(batches())
+        for plan in plans:
+            each()
+            if plan.step == state.step or plan.next_position >= state.position:
+                break
+        if (plan.step, plan.next_position) == (state.step, state.position):
+            return plans
+    loader.load_state_dict({"position": state.position})
+    return Planner(placement).plans(batches(), state.step + 1)
 
 
 def _check_ends(position: int, per_epoch: int, segment: int) -> None:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from slipstream.embedding.mover import Clock
 from slipstream.errors import SlipstreamError
-from slipstream.placement.counting import nothing_carried
+from slipstream.placement.counting import count, kept_rows, nothing_carried
+from slipstream.plan import Plan
 from slipstream.training.progress import Report
 
 _PHASES = ("data", "plan", "transfer", "step", "evaluate")
+_CLOCKS = ("seconds", "waits")
+
+DOES_NOT_FIT = (
+    "needs more rows than the fast tier holds: such steps are made in the slow one, which is "
+    "slower and gives the same. `carried.aside` in summary.json says how many they are; with more "
+    "placement.fast_memory, or smaller batches, they are fewer."
+)
 
 
 class StoppedError(SlipstreamError):
@@ -39,9 +48,12 @@ class State:
         no_better: How many scores in a row were no better than that.
         init_from: What a warm start took over from another run, if there was one.
         carried: What was carried between the tiers, by name.
+        hot_rows: Rows that stay in the fast tier, at the last step.
         order: The arguments of the order that the position is in.
         decisions: The losses that the order has asked for, each with its number.
+        skipping: Where skipping stands, apart from what is kept for rows.
         seconds: Time spent, by phase.
+        waits: Steps whose rows were still on their way, and the seconds spent on that.
     """
 
     total: int
@@ -58,14 +70,35 @@ class State:
     no_better: int = 0
     init_from: dict[str, Any] | None = None
     carried: dict[str, int] = field(default_factory=nothing_carried)
+    hot_rows: int = 0
     order: dict[str, Any] = field(default_factory=dict)
     decisions: list[tuple[int, float]] = field(default_factory=list)
+    skipping: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_PHASES, 0.0))
+    waits: dict[str, float] = field(default_factory=lambda: {"steps": 0, "seconds": 0.0})
 
     @property
     def train_seconds(self) -> float:
         """Time spent on training, evaluations left out."""
         return sum(self.seconds.values()) - self.seconds["evaluate"]
+
+    def stepped(self, plan: Plan, row_bytes: Sequence[int], clock: Clock) -> None:
+        """A step is done.
+
+        Args:
+            plan: Its plan.
+            row_bytes: Bytes of a row of each group.
+            clock: What it spent on moving rows, which was counted as time of the step.
+        """
+        self.before, self.position = self.position, plan.next_position
+        self.step += 1
+        self.inputs_trained += plan.n_valid
+        count(self.carried, plan, row_bytes)
+        self.hot_rows = kept_rows(plan)
+        self.seconds["step"] -= clock.seconds
+        self.seconds["transfer"] += clock.seconds
+        self.waits["steps"] += clock.waits
+        self.waits["seconds"] += clock.waited
 
     def crossed(self, every: int | None) -> bool:
         """Whether the last step has reached or passed a multiple of so many inputs."""
@@ -80,8 +113,8 @@ class State:
         return better
 
     def apart_from_time(self) -> dict[str, Any]:
-        """All but the seconds: it differs exactly if there is something new to save."""
-        return {key: value for key, value in asdict(self).items() if key != "seconds"}
+        """All but what a clock said: it differs exactly if there is something new to save."""
+        return {key: value for key, value in asdict(self).items() if key not in _CLOCKS}
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class Strategy(NamedTuple):
 
     Args:
         ordering: as-is; apart: no batch mixes hot and cold inputs; split: each batch in two parts.
-        skipping: all.
+        skipping: By which rule inputs are skipped; none trains all.
         placement: How a fast tier is used; None trains in the slow one.
         promise: What is trained, beside plain training on the same batches: the same bits, or
             the same numbers up to rounding.
@@ -56,11 +56,11 @@ PLACEMENTS = {
 }
 
 STRATEGIES = {
-    "plain": Strategy("as-is", "all", PLACEMENTS["slow"]),
-    "fae": Strategy("apart", "all", PLACEMENTS["popular"]),
-    "hotline": Strategy("split", "all", PLACEMENTS["learned"], promise="rounding"),
-    "bagpipe": Strategy("as-is", "all", PLACEMENTS["lookahead"]),
-    "fast": Strategy("as-is", "all", PLACEMENTS["popular+lookahead"]),
+    "plain": Strategy("as-is", "none", PLACEMENTS["slow"]),
+    "fae": Strategy("apart", "none", PLACEMENTS["popular"]),
+    "hotline": Strategy("split", "none", PLACEMENTS["learned"], promise="rounding"),
+    "bagpipe": Strategy("as-is", "none", PLACEMENTS["lookahead"]),
+    "fast": Strategy("as-is", "none", PLACEMENTS["popular+lookahead"]),
 }
 
 
@@ -83,6 +83,8 @@ def answers(config: Config) -> Strategy:
         # The sums of a batch in two parts are made in another order.
         promise: Promise = "rounding" if config.ordering.kind == "split" else "bits"
         chosen = chosen._replace(ordering=config.ordering.kind, promise=promise)
+    if config.skip.rule is not None:
+        chosen = chosen._replace(skipping=config.skip.rule)
     if config.placement.kind is not None:
         chosen = chosen._replace(placement=PLACEMENTS[config.placement.kind])
     tier = chosen.placement

@@ -49,6 +49,7 @@ def summary_of(
         "train_seconds": state.train_seconds,
         "samples_per_second": state.inputs_trained / state.train_seconds,
         "phase_seconds": state.seconds,
+        "waits": state.waits,
         "peak_memory_bytes": {"host": host_bytes, "device": 0},
         "weights_digest": weights_digest(engine.tables.stores, engine.dense.model.state_dict()),
         "versions": versions(),
@@ -62,12 +63,11 @@ def _share(point: dict[str, Any], state: State) -> float:
 
 def _tiers(engine: Engine, state: State) -> dict[str, Any]:
     """What the fast tier held and what was carried, counted from plans alone."""
-    mover = engine.tables.mover
-    if mover is None:
+    if engine.tables.mover is None:
         return {"hot_rows": 0, "hot_access_share": 0.0}
     carried = state.carried
     return {
-        "hot_rows": mover.kept_rows,
+        "hot_rows": state.hot_rows,
         "hot_access_share": carried["hits"] / max(1, carried["lookups"]),
         "carried": {**carried, "per_input": per_input(carried, state.inputs_trained)},
     }

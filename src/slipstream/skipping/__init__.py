@@ -1,0 +1,1 @@
+"""Which inputs are trained, with what correction."""

@@ -1,0 +1,128 @@
+"""The rows that inputs access, read from a part and counted or scored row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slipstream.data.dataset import Part
+from slipstream.data.gather import Gather
+from slipstream.data.inputs import Array
+from slipstream.data.layout import fixed_fields
+from slipstream.skipping import kernels
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """Some inputs, each with its label and the rows that it accesses.
+
+    Rows are numbered through all tables of the data set, whatever the model makes of them.
+
+    Args:
+        numbers: The inputs.
+        labels: float32.
+        ids: The ids of single columns, `[inputs, columns]`.
+        starts: The row of each such column's id 0.
+        values: The rows of list columns, one column after the other.
+        offsets: For each list column where the list of each input begins in `values`.
+        tables: The number of the table of each column, lists last.
+    """
+
+    numbers: Array
+    labels: Array
+    ids: Array
+    starts: Array
+    values: Array
+    offsets: Array
+    tables: Array
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def _rows(self) -> tuple[Array, Array, Array, Array]:
+        return self.ids, self.starts, self.values, self.offsets
+
+    def sums(self, of_rows: Array) -> Array:
+        """For each input the sum over its rows."""
+        out = np.zeros(len(self), dtype=np.float64)
+        kernels.sums(*self._rows, of_rows, out)
+        return out
+
+    def largest(self, of_rows: Array) -> Array:
+        """For each input the largest over its rows; minus infinity without any."""
+        out = np.full(len(self), -np.inf, dtype=np.float32)
+        kernels.largest(*self._rows, of_rows, out)
+        return out
+
+    def enough(self, of_rows: Array, in_table: int, in_all: int) -> Array:
+        """For each input the least bound below which enough of it lies.
+
+        Args:
+            of_rows: A number for each row.
+            in_table: So many of the rows that it accesses in a table must lie below the bound for
+                the table to do so; of fewer, all.
+            in_all: So many of its tables must; of fewer, all.
+        """
+        out = np.full(len(self), -np.inf, dtype=np.float32)
+        kernels.enough(*self._rows, self.tables, of_rows, in_table, in_all, out)
+        return out
+
+    def count(self, into: Array) -> None:
+        """Add 1 to each row for each access."""
+        kernels.count(self.ids, self.starts, self.values, into)
+
+    def count_labels(self, into: Array) -> None:
+        """Add each access to the rows of `into`, `[rows, 2]`: all, and those with label 1."""
+        kernels.count_labels(*self._rows, self.labels, into)
+
+
+class Reader:
+    """Reads the accesses of inputs of a part.
+
+    Args:
+        part: Where the inputs are.
+    """
+
+    def __init__(self, part: Part) -> None:
+        self.part, schema = part, part.schema
+        self.names = [table.name for table in schema.tables]
+        sizes = [table.rows for table in schema.tables]
+        self.starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        number = {name: k for k, name in enumerate(self.names)}
+        self._singles = np.array([number[c.table] for c in schema.singles], dtype=np.int64)
+        self._lists = [(c.name, number[c.table]) for c in schema.lists]
+        self._tables = np.concatenate(
+            [self._singles, np.array([k for _, k in self._lists], dtype=np.int64)]
+        )
+        self._field = fixed_fields(schema)["ids"]
+
+    @property
+    def rows(self) -> int:
+        """Rows of all tables."""
+        return int(self.starts[-1])
+
+    def table_of(self, rows: Array) -> Array:
+        """The number of the table that each row is in."""
+        return np.asarray(np.searchsorted(self.starts, rows, side="right") - 1)
+
+    def read(self, numbers: Array) -> Accesses:
+        """The accesses of some inputs."""
+        gather = Gather.of(self.part, numbers)
+        ids = np.empty((len(numbers), *self._field.shape), dtype=self._field.dtype)
+        gather.fixed("ids", ids)
+        labels = np.empty(len(numbers), dtype=np.float32)
+        gather.fixed("labels", labels)
+        values, offsets = self._listed(gather, len(numbers))
+        starts = self.starts[self._singles]
+        return Accesses(numbers, labels, ids, starts, values, offsets, self._tables)
+
+    def _listed(self, gather: Gather, n: int) -> tuple[Array, Array]:
+        values, offsets, end = [np.empty(0, np.int64)], np.zeros((len(self._lists), n + 1), int), 0
+        for place, (name, table) in enumerate(self._lists):
+            ragged = gather.lists(name)
+            values.append(ragged.values.astype(np.int64) + self.starts[table])
+            offsets[place] = ragged.offsets + end
+            end += len(ragged.values)
+        return np.concatenate(values), offsets

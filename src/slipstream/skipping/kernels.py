@@ -1,0 +1,112 @@
+"""What is done row by row for many inputs: compiled, without the interpreter lock.
+
+The rows of input i are `ids[i, c] + starts[c]` for each single column c, and for each list column l
+`values[offsets[l, i]:offsets[l, i + 1]]`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slipstream.compiled import compiled
+from slipstream.data.inputs import Array
+
+
+@compiled
+def sums(
+    ids: Array, starts: Array, values: Array, offsets: Array, of_rows: Array, out: Array
+) -> None:
+    """Add to `out` the numbers of each input's rows."""
+    for i in range(len(out)):
+        total = 0.0
+        for c in range(len(starts)):
+            total += of_rows[starts[c] + ids[i, c]]
+        for column in range(len(offsets)):
+            for k in range(offsets[column, i], offsets[column, i + 1]):
+                total += of_rows[values[k]]
+        out[i] = total
+
+
+@compiled
+def largest(
+    ids: Array, starts: Array, values: Array, offsets: Array, of_rows: Array, out: Array
+) -> None:
+    """Raise each number of `out` to the largest of the input's rows."""
+    for i in range(len(out)):
+        most = out[i]
+        for c in range(len(starts)):
+            most = max(most, of_rows[starts[c] + ids[i, c]])
+        for column in range(len(offsets)):
+            for k in range(offsets[column, i], offsets[column, i + 1]):
+                most = max(most, of_rows[values[k]])
+        out[i] = most
+
+
+@compiled
+def enough(
+    ids: Array,
+    starts: Array,
+    values: Array,
+    offsets: Array,
+    tables: Array,
+    of_rows: Array,
+    in_table: int,
+    in_all: int,
+    out: Array,
+) -> None:
+    """Write for each input the bound below which `in_table` rows of `in_all` tables lie."""
+    count = 0
+    for column in range(len(tables)):
+        count = max(count, tables[column] + 1)
+    per_table = np.empty(count, dtype=np.float32)
+    longest = len(starts)
+    for i in range(len(out)):
+        here = len(starts)
+        for column in range(len(offsets)):
+            here += offsets[column, i + 1] - offsets[column, i]
+        longest = max(longest, here)
+    some = np.empty(longest, dtype=np.float32)
+    for i in range(len(out)):
+        found = 0
+        for table in range(count):
+            n = 0
+            for c in range(len(starts)):
+                if tables[c] == table:
+                    some[n] = of_rows[starts[c] + ids[i, c]]
+                    n += 1
+            for column in range(len(offsets)):
+                if tables[len(starts) + column] == table:
+                    for k in range(offsets[column, i], offsets[column, i + 1]):
+                        some[n] = of_rows[values[k]]
+                        n += 1
+            if n:
+                per_table[found] = np.sort(some[:n])[min(n, in_table) - 1]
+                found += 1
+        if found:
+            out[i] = np.sort(per_table[:found])[min(found, in_all) - 1]
+
+
+@compiled
+def count(ids: Array, starts: Array, values: Array, into: Array) -> None:
+    """Count the accesses of each row."""
+    for i in range(len(ids)):
+        for c in range(len(starts)):
+            into[starts[c] + ids[i, c]] += 1
+    for k in range(len(values)):
+        into[values[k]] += 1
+
+
+@compiled
+def count_labels(
+    ids: Array, starts: Array, values: Array, offsets: Array, labels: Array, into: Array
+) -> None:
+    """Count the accesses of each row, and those by inputs with label 1."""
+    for i in range(len(ids)):
+        positive = 1 if labels[i] > 0 else 0
+        for c in range(len(starts)):
+            into[starts[c] + ids[i, c], 0] += 1
+            into[starts[c] + ids[i, c], 1] += positive
+        for column in range(len(offsets)):
+            for k in range(offsets[column, i], offsets[column, i + 1]):
+                into[values[k], 0] += 1
+                into[values[k], 1] += positive

@@ -1,0 +1,185 @@
+"""An order with some inputs left out: what is left makes full batches, in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from slipstream.data.inputs import Array
+from slipstream.ordering import Chunk, Cut, Order, check_share
+from slipstream.ordering.batching import shared_out
+from slipstream.skipping.decision import Decision, Decisions
+
+_AT_ONCE = 1 << 14  # inputs that are judged together
+_NONE = np.empty(0, dtype=np.int64)
+
+
+class Verdict(NamedTuple):
+    """Which inputs are trained, and what is added to the logit of each in the loss, or None."""
+
+    train: Array
+    logit_offset: Array | None = None
+
+
+class Judge(Protocol):
+    """Judges inputs by a decision: a pure function of the two."""
+
+    def __call__(self, decision: Decision, positions: Array, numbers: Array) -> Verdict:
+        """The verdict on the inputs of these numbers, which stand at these positions."""
+
+
+class Skipped:
+    """An order of which some inputs are skipped.
+
+    Each input is judged by the decision that holds for the batch that is being filled when its
+    turn comes. A batch is short only where the order itself ends one. An input that is skipped is
+    used up with the batch behind it; where none follows before the order ends a batch, a batch
+    without inputs says so.
+
+    Args:
+        base: The order of all inputs.
+        judge: Judges them.
+        decisions: Which decision holds for which batch.
+
+    Example:
+        >>> from slipstream.ordering import InputOrder
+        >>> decisions = Decisions(lag=100)
+        >>> taken = decisions.take(0.5, {})
+        >>> decisions.done = 100
+        >>> odd = lambda decision, positions, numbers: Verdict(numbers % 2 == 1)
+        >>> [cut.numbers.tolist() for cut in Skipped(InputOrder(11), odd, decisions).cuts(0, 2)]
+        [[1, 3], [5, 7], [9]]
+    """
+
+    def __init__(self, base: Order, judge: Judge, decisions: Decisions) -> None:
+        self.base, self._judge, self.decisions = base, judge, decisions
+        self._batch_at: dict[int, int] = {}
+
+    @property
+    def rows(self) -> int:
+        """Inputs in the part."""
+        return self.base.rows
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    def arguments(self) -> dict[str, Any]:
+        """What makes it another sequence if it differs, and the number of epochs."""
+        return self.base.arguments()
+
+    def asks(self, position: int) -> int | None:
+        """The number of the decision about the order that needs the loss at a position."""
+        return self.base.asks(position)
+
+    def tell(self, number: int, loss: float) -> None:
+        """The loss for a decision about the order."""
+        self.base.tell(number, loss)
+
+    def chunks(self, start: int = 0, step: int = 1) -> Iterator[Chunk | None]:
+        """All inputs, piece by piece: what is left out depends on the batches."""
+        return self.base.chunks(start, step)
+
+    def cuts(
+        self, position: int, batch_size: int, *, rank: int = 0, world_size: int = 1
+    ) -> Iterator[Cut | None]:
+        """The batches of one rank from a position on; None where the next one is not decided."""
+        check_share(batch_size, rank, world_size)
+        # A loader that begins anew at a batch it has handed out asks for that batch again.
+        batch = self._batch_at.get(position, self.decisions.done + 1)
+        filling, by = _Filling(batch_size * world_size), self.decisions.last
+        for chunk in self.base.chunks(position, batch_size * world_size):
+            if chunk is None:
+                yield None
+                continue
+            at = 0
+            while at < len(chunk.numbers):
+                while (now := self.decisions.of(batch)) is None:
+                    yield None
+                by = now
+                positions, numbers = (one[at : at + _AT_ONCE] for one in chunk[:2])
+                verdict = self._judge(by, positions, numbers)
+                used = 0
+                while used < len(numbers):
+                    while (now := self.decisions.of(batch)) is None:
+                        yield None
+                    if now.number != by.number:
+                        break  # the rest is for another decision to judge
+                    used = filling.add(numbers, verdict, used)
+                    if filling.full:
+                        after = int(positions[used - 1]) + 1
+                        yield self._cut(filling, after, by, batch, rank, world_size)
+                        batch += 1
+                at += used
+            if chunk.ends and filling.some:
+                after = int(chunk.positions[-1]) + 1
+                yield self._cut(filling, after, by, batch, rank, world_size)
+                batch += 1
+        if filling.some:
+            yield self._cut(filling, len(self), by, batch, rank, world_size)
+
+    def _cut(
+        self, filling: _Filling, after: int, by: Decision, batch: int, rank: int, world_size: int
+    ) -> Cut:
+        full = filling.full
+        numbers, offset, skipped = filling.take()
+        self._batch_at = {k: v for k, v in self._batch_at.items() if v > self.decisions.done}
+        self._batch_at[after] = batch + 1
+        if full:
+            size = len(numbers) // world_size
+            mine = slice(rank * size, (rank + 1) * size)
+            return Cut(
+                numbers[mine], after, skipped, None if offset is None else offset[mine], by.number
+            )
+        offset = None if offset is None else shared_out(offset, rank, world_size)
+        return Cut(shared_out(numbers, rank, world_size), after, skipped, offset, by.number)
+
+
+class _Filling:
+    """The batch that is being filled."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._clear()
+
+    def _clear(self) -> None:
+        self._numbers: list[Array] = []
+        self._offsets: list[Array | None] = []
+        self._skipped: list[Array] = []
+        self._held = 0
+
+    @property
+    def full(self) -> bool:
+        return self._held == self._size
+
+    @property
+    def some(self) -> bool:
+        """Whether any inputs wait to be used up, trained or skipped."""
+        return bool(self._numbers)
+
+    def add(self, numbers: Array, verdict: Verdict, first: int) -> int:
+        """Take inputs from the first on, until the batch is full; where it went on from there."""
+        train = verdict.train[first:]
+        (places,) = np.nonzero(train)
+        need = self._size - self._held
+        used = int(places[need - 1]) + 1 if len(places) >= need else len(train)
+        here, kept = numbers[first : first + used], train[:used]
+        offset = verdict.logit_offset
+        self._numbers.append(here[kept])
+        self._offsets.append(None if offset is None else offset[first : first + used][kept])
+        self._skipped.append(here[~kept])
+        self._held += len(self._numbers[-1])
+        return first + used
+
+    def take(self) -> tuple[Array, Array | None, Array]:
+        """The inputs, what is added to their logits, and those that were skipped on the way."""
+        numbers, skipped = np.concatenate(self._numbers), np.concatenate(self._skipped)
+        offset = None
+        if any(one is not None for one in self._offsets):
+            pairs = zip(self._numbers, self._offsets, strict=True)
+            offset = np.concatenate(
+                [np.zeros(len(n), np.float32) if one is None else one for n, one in pairs]
+            )
+        self._clear()
+        return numbers, offset, skipped

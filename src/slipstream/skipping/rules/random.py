@@ -1,0 +1,22 @@
+"""Any inputs, at random: the control of every other rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slipstream.data.inputs import Array
+from slipstream.skipping.rule import Drawn, Rule
+from slipstream.skipping.search import Found
+
+
+class Random(Rule):
+    """Skips the wanted share of inputs, each with the same chance."""
+
+    def score(self, frozen: Mapping[str, Array], drawn: Drawn) -> Array:
+        """The chance of each input."""
+        del frozen
+        return drawn.chance
+
+    def search(self, scores: Array, wanted: float) -> Found:
+        """No search: chances are even."""
+        return Found(wanted, wanted, wanted, len(scores))

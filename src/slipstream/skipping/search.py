@@ -1,0 +1,106 @@
+"""Finds the threshold below which the wanted share of inputs lies: it always ends, and says."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from slipstream.data.inputs import Array
+
+
+class Found(NamedTuple):
+    """What a search has found.
+
+    Args:
+        threshold: Inputs whose score is below it are skipped.
+        share: The share of the sample that is.
+        wanted: The share that was wanted.
+        inputs: Inputs in the sample.
+        why: If the share is not the wanted one: why.
+    """
+
+    threshold: float
+    share: float
+    wanted: float
+    inputs: int
+    why: str = ""
+
+
+def quantile(scores: Array, wanted: float, tolerance: float = 0.01) -> Found:
+    """The threshold below which the share of scores is as close to the wanted one as it can be.
+
+    Args:
+        scores: Of a sample of inputs; infinite where an input is never skipped.
+        wanted: The share.
+        tolerance: How far the share may be from it without a word.
+
+    Example:
+        >>> quantile(np.array([3.0, 1.0, 4.0, 2.0]), 0.5)
+        Found(threshold=3.0, share=0.5, wanted=0.5, inputs=4, why='')
+        >>> quantile(np.array([1.0, np.inf, np.inf, np.inf]), 0.5).why
+        'only 25.0 % of the sample can be skipped'
+    """
+    n = len(scores)
+    if n == 0 or wanted <= 0:
+        return Found(-np.inf, 0.0, wanted, n, "no input is left to judge" if wanted > 0 else "")
+    rising = np.sort(scores)
+    finite = int(np.isfinite(rising).sum())
+    place = min(round(wanted * n), finite)
+    if place == finite:
+        threshold = np.inf
+    else:
+        # Equal scores are skipped together or not at all: whichever comes closer.
+        low, high = (
+            int(np.searchsorted(rising, rising[place], side)) for side in ("left", "right")
+        )
+        closer = place - low <= high - place
+        threshold = rising[place] if closer else np.nextafter(rising[place], np.inf)
+    share = float((rising < threshold).sum() / n)
+    why = ""
+    if abs(share - wanted) > tolerance:
+        why = (
+            f"only {finite / n:.1%} of the sample can be skipped".replace("%", " %")
+            if share < wanted and place == finite
+            else "many inputs have the same score"
+        )
+    return Found(float(threshold), share, wanted, n, why)
+
+
+def bisection(
+    scores: Array, wanted: float, tolerance: float, *, most: float = 0.1, rounds: int = 25
+) -> Found:
+    """The published search: halve [0, most] until the share is within a tolerance of the wanted.
+
+    After `rounds` without success the threshold is 0, below which nothing moves: nothing is
+    skipped, as published, but not without a word.
+
+    Args:
+        scores: Of a sample of inputs.
+        wanted: The share.
+        tolerance: How far the share may be from it.
+        most: The largest threshold.
+        rounds: The most times to halve.
+
+    Example:
+        >>> bisection(np.arange(1000) / 10000, 0.3, 0.08)
+        Found(threshold=0.025, share=0.25, wanted=0.3, inputs=1000, why='')
+    """
+    low, high, n = 0.0, most, len(scores)
+    if n == 0:
+        return Found(0.0, 0.0, wanted, 0, "no hot input is left to judge")
+    share = 0.0
+    for _ in range(rounds):
+        threshold = (low + high) / 2
+        share = float((scores < threshold).sum() / n)
+        if abs(share - wanted) <= tolerance:
+            return Found(threshold, share, wanted, n)
+        low, high = (low, threshold) if share > wanted else (threshold, high)
+    return Found(
+        0.0,
+        0.0,
+        wanted,
+        n,
+        f"in {rounds} rounds no threshold up to {most:g} came within {tolerance:g} of the share: "
+        f"the last one gave {share:.3f}",
+    )

@@ -1,0 +1,93 @@
+"""What was trained and what was skipped: counted step by step, decision by decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from slipstream.data.inputs import Array
+from slipstream.plan import Plan
+
+
+class Tally:
+    """Counts inputs and positives, trained and skipped, for each decision that was taken."""
+
+    def __init__(self) -> None:
+        self._each: list[dict[str, Any]] = [_fresh({"decision": 0}, 0)]
+
+    def decided(self, about: Mapping[str, Any], position: int) -> None:
+        """A decision was taken; inputs come by it later."""
+        self._each.append(_fresh(about, position))
+
+    def add(self, plan: Plan, trained: Array, skipped: Array, logits: Tensor) -> None:
+        """Count a step.
+
+        Args:
+            plan: Of the step.
+            trained: The labels of its inputs.
+            skipped: The labels of those that were skipped with it.
+            logits: The predictions of its inputs, before anything moved.
+        """
+        one = self._each[plan.decision]
+        one["trained"] += len(trained)
+        one["skipped"] += len(skipped)
+        one["trained_positive"] += int((trained > 0).sum())
+        one["skipped_positive"] += int((skipped > 0).sum())
+        labels = torch.from_numpy(trained).to(logits)
+        losses = binary_cross_entropy_with_logits(logits[: len(labels)], labels, reduction="sum")
+        one["loss"] += float(losses)
+
+    def state_dict(self) -> list[dict[str, Any]]:
+        """All counts, as JSON."""
+        return [dict(one) for one in self._each]
+
+    def load_state_dict(self, state: list[dict[str, Any]]) -> None:
+        """Go on counting."""
+        self._each = [dict(one) for one in state]
+
+    def total(self, name: str) -> float:
+        """A count over all decisions."""
+        return sum(one[name] for one in self._each)
+
+    @property
+    def owed(self) -> float:
+        """Inputs that should have been skipped so far and were not; below 0, the other way."""
+        return sum(
+            one.get("asked", 0.0) * (one["trained"] + one["skipped"]) - one["skipped"]
+            for one in self._each
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Shares, label rates and losses of the whole run, and of each decision."""
+        return {
+            "label_rate_trained": _ratio(self.total("trained_positive"), self.total("trained")),
+            "label_rate_skipped": _ratio(self.total("skipped_positive"), self.total("skipped")),
+            "loss_trained": _ratio(self.total("loss"), self.total("trained")),
+            "decisions": [
+                {
+                    **{key: one[key] for key in _ABOUT if key in one},
+                    "position": one["position"],
+                    "inputs": one["trained"] + one["skipped"],
+                    "share": _ratio(one["skipped"], one["trained"] + one["skipped"]),
+                }
+                for one in self._each
+            ],
+        }
+
+
+_ABOUT = ("decision", "asked", "wanted", "expected", "why")
+
+
+def _fresh(about: Mapping[str, Any], position: int) -> dict[str, Any]:
+    counts = dict.fromkeys(
+        ("trained", "skipped", "trained_positive", "skipped_positive", "loss"), 0
+    )
+    return {**about, "position": position, **counts}
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
