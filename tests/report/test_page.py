@@ -215,5 +215,5 @@ def test_runs_that_skip_show_their_share_over_time_and_its_price():
     (setting,) = settings_of(runs)
     plots = {p.name: p for p in plots_of(setting, results_of(setting), places([setting]))}
     assert list(plots["skip-share"].series[0].points) == [(0, 0), (400, 0), (400, 0.5), (1000, 0.5)]
-    assert {one.points[0] for one in plots["auc-skipped"].series} == {(0.0, 0.7), (0.3, 0.7)}
+    assert {one.points[0] for one in plots["skip-auc"].series} == {(0.0, 0.0), (0.3, 0.0)}
     assert not [p for p in plots_of(setting, [], places([setting])) if p.name == "phases"]

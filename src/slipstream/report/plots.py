@@ -169,7 +169,7 @@ def _skipping(
     if not any(one.skips for one in setting.variants):
         return []
     share = Axis("share skipped", shown=_percent, exact=lambda v: f"{v:.1%} skipped", least=0.0)
-    auc = Axis("AUC", shown=_decimal, exact=lambda value: f"AUC {value:.4f}")
+    auc = Axis("change of AUC", shown=_decimal, exact=lambda value: f"AUC {value:+.4f}")
     over = [
         Series(
             f"v{numbers[variant.label]}",
@@ -188,28 +188,34 @@ def _skipping(
             f"v{numbers[one.label]}",
             one.label,
             numbers[one.label] % COLOURS,
-            [(one.values["skip_share"][seed], one.values["auc"][seed])],
+            [(one.values["skip_share"][seed], auc - base[seed])],
             f"seed {seed}",
             line=False,
         )
-        for one in results
-        for seed in one.values.get("auc", {})
-        if seed in one.values.get("skip_share", {})
+        for one, base in _with_baseline(results)
+        for seed, auc in one.values.get("auc", {}).items()
+        if seed in base and seed in one.values.get("skip_share", {})
     ]
     return [
         _plot(
             "skip-share", "Share skipped over time", _INPUTS, share, over, "A line for each run."
         ),
         _plot(
-            "auc-skipped",
-            "AUC against share skipped",
+            "skip-auc",
+            "Change of AUC against share skipped",
             share,
             auc,
             against,
-            "A point for each run. Random skipping is the control: a rule is worth its trouble "
-            "where it lies above that.",
+            "A point for each run: its AUC less that of the baseline with the same seed. Random "
+            "skipping is the control: a rule is worth its trouble where it lies above that.",
         ),
     ]
+
+
+def _with_baseline(results: Sequence[Result]) -> list[tuple[Result, dict[int, float]]]:
+    """Each result with the AUC of its baseline, by seed; a baseline is its own."""
+    by_label = {one.label: one.values.get("auc", {}) for one in results}
+    return [(one, by_label[one.baseline.label if one.baseline else one.label]) for one in results]
 
 
 def _shares(run: RunRecord) -> list[Point]:
