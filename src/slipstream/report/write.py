@@ -10,6 +10,7 @@ from typing import Any
 
 from slipstream.environment import in_words
 from slipstream.errors import SlipstreamError
+from slipstream.report.numbers import size
 from slipstream.report.page import Chapter, page, standalone
 from slipstream.report.plots import places, plots_of
 from slipstream.report.results import Result, results_of
@@ -117,6 +118,7 @@ def _skew_of(run: RunRecord, setting: Setting) -> list[Plot]:
 def _budgets(setting: Setting, dataset: Any, layout: Any) -> list[tuple[int, str]]:
     """The sizes of the fast tiers that runs had, in words."""
     from slipstream.config import Config
+    from slipstream.placement.budget import all_bytes
     from slipstream.training.build import fast_bytes, needed_rows
     from slipstream.training.strategies import answers
 
@@ -128,4 +130,8 @@ def _budgets(setting: Setting, dataset: Any, layout: Any) -> list[tuple[int, str
             if text not in made.values():
                 bytes_ = fast_bytes(config, layout, dataset, needed_rows(config, layout, dataset))
                 made[bytes_] = text
-    return [(bytes_, f"fast memory {text}") for bytes_, text in sorted(made.items())]
+    total = all_bytes(layout)
+    return [
+        (bytes_, f"fast memory {text}: {size(bytes_)}, {bytes_ / total:.0%} of all rows")
+        for bytes_, text in sorted(made.items())
+    ]
