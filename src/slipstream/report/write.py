@@ -18,6 +18,8 @@ from slipstream.report.runs import COMPARISON, RunRecord, find_runs
 from slipstream.report.svg import Plot
 from slipstream.report.variants import Setting, settings_of
 
+_TWICE = "Their seconds hold a second start, which makes them look slower than they are."
+
 
 @dataclass(frozen=True)
 class Report:
@@ -64,6 +66,8 @@ def report_on(folders: Sequence[Path], *, skew: bool = True) -> Report:
         skew: Whether to look at their data sets too.
     """
     settings = settings_of(find_runs(folders))
+    abouts = [about for folder in folders if (about := _about(folder))]
+    resumed = {name for about in abouts for name in about.get("resumed", [])}
     numbers = places(settings)
     seen: dict[tuple[str, str], list[Plot]] = {}
     chapters = []
@@ -71,17 +75,20 @@ def report_on(folders: Sequence[Path], *, skew: bool = True) -> Report:
         results = results_of(one)
         drawn, remarks = _skew(one, seen) if skew else ([], [])
         plots = [*plots_of(one, results, numbers), *drawn]
+        again = [run.name for run in one.runs if run.folder.name in resumed]
+        if again:
+            remarks.append(f"Stopped and gone on with: {', '.join(again)}. {_TWICE}")
         chapters.append(Chapter(one, results, plots, remarks))
-    return Report(chapters, "; ".join(filter(None, dict.fromkeys(map(_machine, folders)))))
+    machines = dict.fromkeys(in_words(about["machine"]) for about in abouts)
+    return Report(chapters, "; ".join(machines))
 
 
-def _machine(folder: Path) -> str:
-    """The machine on which a comparison was made, in words."""
-    path = folder / COMPARISON
-    if not path.is_file():
-        return ""
-    about = json.loads(path.read_text(encoding="utf-8"))
-    return in_words(about["machine"])
+def _about(folder: Path) -> dict[str, Any]:
+    """What a comparison says of itself; nothing where a folder is none."""
+    for path in (folder / COMPARISON, folder.parent / COMPARISON):
+        if path.is_file():
+            return dict(json.loads(path.read_text(encoding="utf-8")))
+    return {}
 
 
 def _skew(
