@@ -32,11 +32,16 @@ class Ledger:
         self.path, self.code = path, code
         self._found: dict[str, tuple[Task, Outcome]] = {}
         self.aside = 0
+        self._mend = ""  # ends a line that was only half written
         text = path.read_text(encoding="utf-8") if path.is_file() else ""
         for line in text.splitlines(keepends=True):
-            if not line.endswith("\n"):  # only half written
+            if not line.endswith("\n"):
+                self._mend = "\n"
                 continue
-            one = json.loads(line)
+            try:
+                one = json.loads(line)
+            except ValueError:  # a half line, ended
+                continue
             if one["code"] == code:
                 self._found[_key(one["task"])] = one["task"], one["outcome"]
             else:
@@ -50,18 +55,19 @@ class Ledger:
         self._found[_key(task)] = task, outcome
         line = json.dumps({"code": self.code, "task": task, "outcome": outcome})
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+            file.write(self._mend + line + "\n")
+        self._mend = ""
 
     def all(self) -> list[tuple[Task, Outcome]]:
         """What has been measured."""
         return list(self._found.values())
 
 
-def code_of(*folders: Path) -> str:
-    """A short text that changes with the Python files in some folders."""
+def code_of(*places: Path) -> str:
+    """A short text that changes with some Python files, or all that are in some folders."""
     digest = hashlib.sha256()
-    for folder in folders:
-        for file in sorted(folder.rglob("*.py")):
+    for place in places:
+        for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
             digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:12]
 

@@ -228,8 +228,10 @@ def main() -> int:
     until = begun + 60 * options.minutes if options.minutes else float("inf")
     out: Path = options.out
     (out / "data").mkdir(parents=True, exist_ok=True)
-    package = Path(slipstream.__file__).parent
-    code = code_of(package / "skipping", package / "training", Path(__file__).parent)
+    package, here = Path(slipstream.__file__).parent, Path(__file__).parent
+    code = code_of(
+        package / "skipping", package / "training", here / "skipping_runs.py", here / "truth.py"
+    )
     ledger = Ledger(out / "results.jsonl", code)
     if ledger.aside:
         print(f"{ledger.aside} results of other code are left aside.", file=sys.stderr)
