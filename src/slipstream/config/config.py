@@ -86,6 +86,13 @@ class Config(Section):
     def read(cls, path: str | os.PathLike[str]) -> Config:
         """The configuration in a YAML file; what it leaves out has its default."""
         given, lines = files.read(Path(path))
+        return cls.from_file(given, lines, path)
+
+    @classmethod
+    def from_file(
+        cls, given: Mapping[str, Any], lines: files.Lines, path: str | os.PathLike[str]
+    ) -> Config:
+        """The configuration that was read from a file; what is wrong is named with its line."""
         try:
             return cls.from_mapping(given)
         except WrongKeyError as wrong:
