@@ -50,14 +50,13 @@ SUDDEN = "25 % positive, another teacher half-way"
 CHANGE = 0.5
 BATCH = 1024
 WARMUP = 0.1  # of the inputs, before anything is skipped
-# Steep power laws: most accesses go to rows that have had many.
-EXPONENT = 1.3
-# A model that is what the teacher is, and small: a million inputs in seconds on one core.
+SHAPE = "effects"
+# A model like the teacher, and small: a million inputs in a few seconds on one core.
 SMALL = {
     "model.name": "deepfm",
     "model.dim": 4,
     "model.deep": [16],
-    "model.normalize_dense": True,
+    "embedding.lr": 0.05,
     "dense.optimizer": "adam",
     "dense.lr": 0.003,
 }
@@ -86,13 +85,13 @@ def settings_of(rule: str, share: float, inputs: int, batch: int) -> dict[str, A
 def curve_tasks(options: argparse.Namespace, seed: int) -> Iterator[Task]:
     """Full training, the controls, then the other rules, in every setting."""
     for setting, (positives, drift) in SETTINGS.items():
-        recipe = Recipe("small", options.rows, 0, positives, EXPONENT, drift)
+        recipe = Recipe(SHAPE, options.rows, 0, positives, drift=drift)
         yield from _of_all_rules("curves", setting, asdict(recipe), options, seed)
 
 
 def sudden_tasks(options: argparse.Namespace, seed: int) -> Iterator[Task]:
     """Full training, and every guarded rule with its guard and without."""
-    recipe = Recipe("small", options.rows, 0, 0.25, EXPONENT, f"teacher=sudden@{CHANGE}")
+    recipe = Recipe(SHAPE, options.rows, 0, 0.25, drift=f"teacher=sudden@{CHANGE}")
     inputs = _trained(recipe)
     make = partial(_task, "sudden", SUDDEN, {"recipe": asdict(recipe)}, seed=seed)
     yield make("none", 0.0, {})
@@ -261,7 +260,7 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     made.add_argument("parts", nargs="*", choices=(*PARTS, []), help="all, if none is named")
-    made.add_argument("--rows", type=int, default=3_000_000, help="inputs of each data set")
+    made.add_argument("--rows", type=int, default=4_000_000, help="inputs of each data set")
     made.add_argument("--overhead-rows", type=int, default=400_000, help="inputs for overhead")
     made.add_argument("--rules", nargs="+", choices=list(RULES), help="default: all")
     made.add_argument("--shares", nargs="+", type=float, default=SHARES, help="of inputs skipped")
