@@ -8,6 +8,9 @@ import torch
 from browser import chromium
 from hypothesis import HealthCheck, settings
 
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # before any kernel is imported
+
 settings.register_profile(
     "ci",
     max_examples=40,

@@ -54,7 +54,9 @@ class Config(Section):
     device: str = key(
         "cpu", "Where to train", pattern=r"cpu|cuda(:[0-9]+)?", allowed="cpu, cuda or cuda:NUMBER"
     )
-    precision: Literal["fp32", "bf16"] = key("fp32", "Of the dense part")
+    precision: Literal["fp32", "tf32", "bf16"] = key(
+        "fp32", "Of the products of the dense part; tf32 is for a GPU"
+    )
     compile: Literal["auto", "on", "off"] = key(
         "auto", "Compile the dense part; auto does where a compiler is found"
     )
