@@ -47,8 +47,7 @@ SETTINGS = {
     "3 % positive, drifting": (0.03, "gradual"),
 }
 SUDDEN = "25 % positive, another teacher half-way"
-CHANGE = 0.5
-BATCH = 1024
+BATCH = 256
 WARMUP = 0.1  # of the inputs, before anything is skipped
 SHAPE = "effects"
 # A model like the teacher, and small: a million inputs in a few seconds on one core.
@@ -91,7 +90,7 @@ def curve_tasks(options: argparse.Namespace, seed: int) -> Iterator[Task]:
 
 def sudden_tasks(options: argparse.Namespace, seed: int) -> Iterator[Task]:
     """Full training, and every guarded rule with its guard and without."""
-    recipe = Recipe(SHAPE, options.rows, 0, 0.25, drift=f"teacher=sudden@{CHANGE}")
+    recipe = Recipe(SHAPE, options.rows, 0, 0.25, drift=f"teacher=sudden@{verdicts.CHANGE}")
     inputs = _trained(recipe)
     make = partial(_task, "sudden", SUDDEN, {"recipe": asdict(recipe)}, seed=seed)
     yield make("none", 0.0, {})

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ledger import Outcome, Task
 
 FULL = "none"
+AUDIT = "audit"
 TENTH = 0.1
 BySeed = dict[int, float]
 
@@ -55,12 +57,29 @@ class Point:
 
     @property
     def overhead(self) -> BySeed:
-        """What deciding took, as a share of the rest of training, seed by seed."""
+        """What the classifier, snapshots and search took of the time of training."""
+        return self._spent(lambda what: what != AUDIT)
+
+    @property
+    def audit(self) -> BySeed:
+        """What the guard took of it."""
+        return self._spent(lambda what: what == AUDIT)
+
+    def _spent(self, counts: Callable[[str], bool]) -> BySeed:
         made = {}
         for seed, one in self.runs.items():
-            spent = sum(((one["skipping"] or {}).get("overhead_seconds") or {}).values())
-            made[seed] = spent / max(1e-9, one["train_seconds"] - spent)
+            seconds = (one["skipping"] or {}).get("overhead_seconds", {})
+            spent = sum(taken for what, taken in seconds.items() if counts(what))
+            made[seed] = spent / one["train_seconds"]
         return made
+
+    def back_after(self, change: float) -> dict[int, float | None]:
+        """How many inputs after a change the guard let inputs back; None where it did not.
+
+        Args:
+            change: The position of the change.
+        """
+        return {seed: back(one["skipping"] or {}, change) for seed, one in self.runs.items()}
 
 
 Found = dict[tuple[str, float], Point]
@@ -69,8 +88,19 @@ Points = dict[tuple[str, str], Found]
 
 def saved_share(outcome: Outcome) -> float:
     """The share of inputs that was skipped, or else of row updates that was left out."""
-    frozen = (outcome["skipping"] or {}).get("frozen_share")
+    frozen = (outcome["skipping"] or {}).get("row_updates_frozen")
     return float(outcome["skip_share"] or frozen or 0.0)
+
+
+def back(skipping: dict[str, Any], change: float) -> float | None:
+    """Inputs from a change to the first that is trained because the guard saw it."""
+    alarms = {one["position"] for one in (skipping.get("guard") or {}).get("alarms", ())}
+    position = 0
+    for decision in skipping.get("decisions", ()):
+        if decision["position"] in alarms and decision["position"] >= change:
+            return float(position - change)
+        position += decision["inputs"]
+    return None
 
 
 def label(task: Task) -> str:

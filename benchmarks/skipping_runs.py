@@ -18,7 +18,10 @@ from slipstream.training.evaluation import predictions
 from slipstream.training.loop import train
 from slipstream.training.restored import open_run
 
-_KEPT = ("auc", "logloss", "calibration", "oracle_auc", "skip_share", "train_seconds", "skipping")
+_KEPT = (
+    *("auc", "logloss", "calibration", "oracle_auc", "inputs_total", "skip_share"),
+    *("train_seconds", "skipping"),
+)
 
 
 def make_data(folder: Path, task: Task) -> Outcome:

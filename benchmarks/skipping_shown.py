@@ -19,12 +19,13 @@ def table_of(part: str, found: Found) -> str:
     """The points of a setting as a Markdown table."""
     if part == "overhead":
         return _table(
-            ("rule", "skipped", "overhead", "seeds"),
+            ("rule", "skipped", "overhead", "the guard", "seeds"),
             [
                 (
                     one.rule,
                     _percent(statistics.fmean(one.skipped.values())),
                     _percent(statistics.fmean(one.overhead.values()), 2),
+                    _percent(statistics.fmean(one.audit.values()), 2),
                     str(len(one.runs)),
                 )
                 for one in _ordered(found)

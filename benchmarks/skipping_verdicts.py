@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable
 
-from skipping_points import Points, control_at, ratio
+from skipping_points import FULL, Points, control_at, ratio
 
+# Where the teacher changes, of all inputs, and how many of them are trained on.
+CHANGE, TRAINED = 0.5, 0.85
 RARE, COMMON = "3 % positive, stationary", "25 % positive, stationary"
 
 
@@ -73,13 +76,39 @@ def overhead(points: Points) -> Verdict:
     all_of = [
         one for (part, _), found in points.items() if part == "overhead" for one in found.values()
     ]
-    rules = [one for one in all_of if one.rule != "none"]
+    rules = [one for one in all_of if one.rule != FULL]
     if not rules:
         return goal, None
     worst = max(rules, key=lambda one: _mean(one.overhead))
     return f"{goal}: at most {_mean(worst.overhead):.2%} ({worst.rule})", _mean(
         worst.overhead
     ) <= 0.03
+
+
+def guard(points: Points) -> Verdict:
+    """After a sudden change, inputs are let back soon enough."""
+    goal = "guard after a sudden change: inputs back within 2 % of those after it, AUC within 0.001"
+    tried = [
+        one
+        for (part, _), found in points.items()
+        if part == "sudden"
+        for one in found.values()
+        if one.rule != FULL and "no guard" not in one.rule
+    ]
+    if not tried:
+        return goal, None
+    told, reached = [], True
+    for one in tried:
+        total = next(iter(one.runs.values()))["inputs_total"]
+        change = CHANGE * total / TRAINED
+        found = [n for n in one.back_after(change).values() if n is not None]
+        late = max(found, default=math.inf) / (total - change)
+        soon = len(found) == len(one.runs) and late <= 0.02
+        loss = _mean(one.loss)
+        reached &= soon and loss <= 0.001
+        when = f"{late:.1%}" if math.isfinite(late) else "never"
+        told.append(f"{one.rule} {when}, {loss:.5f}")
+    return f"{goal}: {'; '.join(told)}", reached
 
 
 def _mean(values: dict[int, float]) -> float:
@@ -90,5 +119,6 @@ _GOALS: tuple[Callable[[Points], Verdict], ...] = (
     label_aware,
     least_left_to_learn,
     published,
+    guard,
     overhead,
 )

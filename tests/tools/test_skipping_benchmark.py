@@ -65,6 +65,7 @@ def outcome(auc, skipped, seconds=1.0, spent=0.0):
         "calibration": 1.0,
         "skipping": skipping,
         "oracle_auc": 0.9,
+        "inputs_total": 8500,
     }
 
 
@@ -88,25 +89,45 @@ def test_a_rule_is_compared_with_random_at_the_share_that_it_reached_seed_by_see
     assert points.ratio(value.loss, control) == pytest.approx(0.5)
 
 
+def sudden(seen_at):
+    """Runs with a change at input 5,000 of 8,500, of which 2 % of the rest are 70."""
+    skipping = {
+        "guard": {"alarms": [{"position": seen_at, "why": ""}]},
+        "decisions": [
+            {"position": 0, "inputs": 1000},
+            {"position": 900, "inputs": seen_at - 960},
+            {"position": seen_at, "inputs": 3000},
+        ],
+    }
+    task, found = made("value", 0.3, 0, 0.7995, "sudden")
+    return [made("none", 0.0, 0, 0.8, "sudden"), (task, found | {"skipping": skipping})]
+
+
 @pytest.mark.parametrize(
-    ("value", "thin", "spent", "status"),
-    [(0.797, 0.7996, 0.02, 0), (0.796, 0.7996, 0.02, 1), (0.797, 0.7990, 0.02, 1)],
+    ("value", "thin", "spent", "seen_at", "missed"),
+    [
+        (0.797, 0.7996, 0.02, 5030, None),
+        (0.796, 0.7996, 0.02, 5030, "value at 30 %"),
+        (0.797, 0.7990, 0.02, 5030, "thin or case-control"),
+        (0.797, 0.7996, 0.04, 5030, "classifier, snapshots and search"),
+        (0.797, 0.7996, 0.02, 5040, "guard after a sudden change"),
+        (0.797, 0.7996, 0.02, 4990, "guard after a sudden change"),
+    ],
 )
 def test_a_goal_that_is_missed_is_told_and_is_the_exit_status(
-    modules, capsys, value, thin, spent, status
+    modules, capsys, value, thin, spent, seen_at, missed
 ):
-    verdicts = modules["skipping_verdicts"]
     runs = [made("none", 0.0, 0, 0.8), made("random", 0.3, 0, 0.794)]
     runs += [made("value", 0.3, 0, value), made("published", 0.3, 0, 0.795)]
     rare = "3 % positive, stationary"
     runs += [made("none", 0.0, 0, 0.8, setting=rare), made("thin", 0.52, 0, thin, setting=rare)]
-    runs += [
-        made("none", 0.0, 0, 0.8, "overhead"),
-        made("value", 0.3, 0, 0.8, "overhead", "25 % positive, stationary", spent),
-    ]
-    assert verdicts.say(modules["skipping_points"].points_of(runs)) == status
-    lines = capsys.readouterr().out.strip().splitlines()
-    assert any(line.endswith("MISSED") for line in lines) == bool(status)
+    runs += [made("none", 0.0, 0, 0.8, "overhead")]
+    runs += [made("value", 0.3, 0, 0.8, "overhead", spent=spent), *sudden(seen_at)]
+    points = modules["skipping_points"].points_of(runs)
+    assert modules["skipping_verdicts"].say(points) == (missed is not None)
+    for line in capsys.readouterr().out.strip().splitlines():
+        goal = "MISSED" if missed is not None and missed in line else "reached"
+        assert line.endswith(goal)
 
 
 def test_measurements_are_gone_on_with_and_those_of_other_code_do_not_count(modules, tmp_path):

@@ -122,8 +122,8 @@ def _small() -> Shape:
 
 def _effects() -> Shape:
     # Mostly effects of single rows, which are learned soon: what more inputs add falls off.
-    sizes = {"user": 20_000, "ad": 5_000, "site": 2_000, "app": 1_000}
-    sizes |= {"device": 300, "region": 100, "place": 40, "slot": 10}
+    sizes = {"user": 5_000, "ad": 2_000, "site": 1_000, "app": 500}
+    sizes |= {"device": 200, "region": 100, "place": 40, "slot": 10}
     exponents = dict.fromkeys(sizes, 1.1)
     tables, columns = _own_tables(sizes, exponents=exponents, mixes=("place", "slot"))
     return Shape("effects", tables, columns, positives=0.25)
