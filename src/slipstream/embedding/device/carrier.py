@@ -108,7 +108,7 @@ class Carrier:
 
     def keep(self, kept: Sequence[Moves], step: int = 0) -> None:
         """Bring in the rows that are there before the first step; `step` steps are done."""
-        self._landed = step
+        self.landed(step)
         self._arena.number(kept)
         for number, moves in enumerate(kept):
             self.held.put(number, moves)
