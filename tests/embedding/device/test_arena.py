@@ -159,7 +159,7 @@ def test_rows_arrive_in_their_slots_and_leave_from_them_and_padding_touches_noth
     slots = torch.tensor([3, 17, 0], dtype=torch.int32, device=DEVICE)
     staged = torch.arange(30, dtype=torch.int32, device=DEVICE).view(5, 6) + 1
     plan = {
-        "0.counts": torch.tensor([0, 0, 0, 2, 3], dtype=torch.int32, device=DEVICE),
+        "0.counts": torch.tensor([7, 0, 0, 2, 3, 0], dtype=torch.int32, device=DEVICE),
         "0.fill": slots,
         "0.evict": slots,
         "0.staged": staged,
@@ -168,8 +168,12 @@ def test_rows_arrive_in_their_slots_and_leave_from_them_and_padding_touches_noth
     wanted = np.zeros((20, 6), dtype=np.int32)
     wanted[[3, 17]] = staged[:2].cpu()
     np.testing.assert_array_equal(arena.records[0].cpu(), wanted)
-    out = {"0.left": torch.full((4, 6), -1, dtype=torch.int32, device=DEVICE)}
+    out = {
+        "0.left": torch.full((4, 6), -1, dtype=torch.int32, device=DEVICE),
+        "0.touched": torch.zeros(1, dtype=torch.int32, device=DEVICE),
+    }
     arena.leave(plan, out)
+    assert int(out["0.touched"]) == 7
     np.testing.assert_array_equal(out["0.left"].cpu(), [*wanted[[3, 17, 0]], [-1] * 6])
 
 
