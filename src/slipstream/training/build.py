@@ -223,11 +223,9 @@ def _refresh(
     every = every if tier.refresh else 0
     first, known = max(1, round(tier.learning * batches)), None
     if not tier.learning:
-        # As if the accesses of the whole part had come evenly, and had faded as those will.
-        first, share = every, (every or 1) * config.batch_size / len(dataset.train)
-        faded = min(1.0, share / max(1e-9, 1 - decay))
-        known = [one * faded for one in accesses_of(layout, dataset.counts)]
-    return Refresh(first, every, [len(room.keep) for room in rooms], decay, known)
+        first, known = every, accesses_of(layout, dataset.counts)
+    most = [len(room.keep) for room in rooms]
+    return Refresh(first, every, most, decay, known, len(dataset.train) / config.batch_size)
 
 
 def placement_of(layout: Layout, dataset: Dataset) -> Resident:
