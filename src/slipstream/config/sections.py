@@ -213,12 +213,12 @@ class Placement(Section):
     refresh_batches: int | None = key(
         None,
         "Choose the kept rows anew after so many batches, where the placement does; null is "
-        "0.25 % of an epoch",
+        "0.25 % of an epoch for hotline, 2 % for fast",
         least=1,
     )
     decay: float = key(
-        0.94,
-        "What is left of the recent accesses when rows are chosen; all others are remembered 8 "
+        0.78,
+        "What is left of the recent accesses after 1 % of an epoch; all others are remembered 8 "
         "times as long",
         least=0,
         most=1,

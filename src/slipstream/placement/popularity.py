@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstream.compiled import compiled
 from slipstream.data.inputs import Array
 
+DECAY = 0.78
+"""What is left of recent accesses after a hundredth of an epoch."""
 LONGER = 8
 """So many times as long as the recent accesses the others are remembered."""
 _LARGEST = 1e20  # beyond it the weight of new accesses is made 1 again
@@ -31,9 +34,39 @@ class Refresh:
     first: int
     every: int
     most: Sequence[int]
-    decay: float = 0.94
+    decay: float = DECAY
     known: Sequence[Array] | None = None
     batches: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        share: float,
+        batches: float,
+        most: Sequence[int],
+        *,
+        every: int | None = None,
+        decay: float = DECAY,
+        learning: float = 0.0,
+        known: Sequence[Array] | None = None,
+        counted: float = 0.0,
+    ) -> Refresh:
+        """That of a tier, by shares of an epoch.
+
+        Args:
+            share: From one choice to the next; 0 never chooses.
+            batches: Of an epoch.
+            most: For each group how many rows may be kept.
+            every: Batches from one choice to the next, instead of the share.
+            decay: What is left of the recent accesses after a hundredth of an epoch.
+            learning: Before the first choice, where no accesses are known.
+            known: For each group the accesses to begin with.
+            counted: How many batches those were.
+        """
+        every = (every or max(1, round(share * batches))) if share else 0
+        first = every if known is not None else max(1, round(learning * batches))
+        left = decay ** (every / max(1e-9, 0.01 * batches))
+        return cls(first, every, most, left, known, counted)
 
     def due(self, step: int) -> bool:
         """Whether rows are chosen before a step."""
@@ -68,7 +101,8 @@ class Popular:
 
     Example:
         >>> popular = Popular(5, np.array([0]), 1, 0.5)
-        >>> popular.count(np.array([3, 4]), np.array([2, 1]))
+        >>> popular.count(np.array([3, 4]))
+        >>> popular.count(np.array([3]))
         >>> popular.choose().tolist(), np.flatnonzero(popular.chosen).tolist()
         ([0], [3])
     """
@@ -76,9 +110,14 @@ class Popular:
     def __init__(self, rows: int, chosen: Array, most: int, decay: float) -> None:
         self.chosen = np.zeros(rows, dtype=bool)
         self.chosen[chosen] = True
+        self._kept = np.asarray(chosen, dtype=np.int64)
+        self.number = len(self._kept)
         self._most = most
-        self._recent = _Memory(rows, decay)
-        self._long = _Memory(rows, decay ** (1 / LONGER))
+        self._decay = np.array([decay, decay ** (1 / LONGER)])
+        # Recent and all accesses side by side, and the batches that they come from. New ones gain
+        # weight at every choice, which is cheaper than taking it from all old ones.
+        self._counts = np.zeros((rows, 2), dtype=np.float32)
+        self._batches, self._weight = np.zeros(2), np.ones(2)
         self._seen: list[Array] = []
 
     def begin(self, accesses: Array, batches: float, every: int) -> None:
@@ -89,42 +128,38 @@ class Popular:
             batches: How many they were.
             every: Batches from one choice to the next.
         """
-        for memory in (self._recent, self._long):
-            memory.begin(accesses, batches, max(1, every))
+        self._batches = np.minimum(batches, max(1, every) / np.maximum(1e-9, 1 - self._decay))
+        for memory, share in enumerate(self._batches / max(1e-9, batches)):
+            np.multiply(accesses, share, out=self._counts[:, memory])
 
-    def count(self, rows: Array, times: Array) -> None:
-        """Accesses of distinct rows, by one more batch."""
-        for memory in (self._recent, self._long):
-            memory.add(rows, times)
+    def count(self, rows: Array) -> None:
+        """One more batch, which needs these rows."""
+        recent, longer = self._weight.tolist()
+        _add(rows, self._counts, recent, longer)
+        self._batches += self._weight
         self._seen.append(rows)
 
     def worth(self, rows: Array) -> Array:
         """What rows are worth: the accesses to expect of as many batches as are recent."""
-        recent, batches = self._recent.of(rows)
-        counted, over = self._long.of(rows)
-        if not over:
-            return recent
-        expected = counted * np.float32(batches / over)
-        # Fading halves the variance of a count, which otherwise is what is expected.
-        chance = 2 * np.sqrt(expected / 2 + np.float32(0.25))
-        return np.where(np.abs(recent - expected) <= chance, expected, recent)
+        made = np.empty(len(rows), dtype=np.float32)
+        recent, over = self._batches / self._weight
+        now, longer = 1 / self._weight
+        _judge(rows, self._counts, float(now), float(longer), recent / max(over, 1e-9), made)
+        return made
 
     def choose(self) -> Array:
         """Choose anew; gives the rows that were chosen before and are so no longer."""
-        before = np.flatnonzero(self.chosen)
-        for rows in self._seen:
-            self.chosen[rows] = True
-        rows = np.flatnonzero(self.chosen)
+        seen = np.concatenate([np.empty(0, dtype=np.int64), *self._seen])
         self._seen = []
-        self.chosen[rows] = False
-        self.chosen[before] = True
-        if len(rows) > self._most:
-            rows = self._best(rows)
-        self.chosen[before] = False
-        self.chosen[rows] = True
-        for memory in (self._recent, self._long):
-            memory.fade()
-        return before[~self.chosen[before]]
+        rows = np.empty(len(self._kept) + len(seen), dtype=np.int64)
+        before, found = _candidates(self._kept, seen, self.chosen, rows)
+        rows = rows[:found]
+        stays = self._best(rows)
+        self.chosen[rows] = stays
+        self._kept = rows[stays]
+        self.number = len(self._kept)
+        self._fade()
+        return rows[:before][~stays[:before]]
 
     def drop(self, rows: Array, count: int) -> Array:
         """Choose some rows no longer: of these the ones worth least, as many as that."""
@@ -132,45 +167,77 @@ class Popular:
         if len(rows) > count:
             dropped = rows[np.argsort(self.worth(rows), kind="stable")[:count]]
         self.chosen[dropped] = False
+        self.number -= len(dropped)
         return dropped
 
     def _best(self, rows: Array) -> Array:
-        """The rows worth most; of equal ones those that are chosen, then the first."""
+        """Whether each is among those worth most; of equal ones the first."""
+        if len(rows) <= self._most:
+            return np.ones(len(rows), dtype=bool)
         if self._most == 0:
-            return rows[:0]
+            return np.zeros(len(rows), dtype=bool)
         worth = self.worth(rows)
         lowest = np.partition(worth, -self._most)[-self._most]
-        above = worth > lowest
-        level = rows[worth == lowest]
-        level = np.concatenate([level[self.chosen[level]], level[~self.chosen[level]]])
-        return np.concatenate([rows[above], level[: self._most - int(above.sum())]])
+        stays = worth > lowest
+        (level,) = np.nonzero(worth == lowest)
+        stays[level[: self._most - int(stays.sum())]] = True
+        return stays
+
+    def _fade(self) -> None:
+        for memory, decay in enumerate(self._decay):
+            if decay == 0 or self._weight[memory] > _LARGEST:
+                left = decay / self._weight[memory]
+                self._counts[:, memory] *= np.float32(left)
+                self._batches[memory] *= left
+                self._weight[memory] = 1.0
+            else:
+                self._weight[memory] /= decay
 
 
-class _Memory:
-    """Accesses that fade, and the batches that they come from, which fade alike."""
+@compiled
+def _add(rows: Array, counts: Array, recent: float, longer: float) -> None:
+    for k in range(len(rows)):
+        counts[rows[k], 0] += recent
+        counts[rows[k], 1] += longer
 
-    def __init__(self, rows: int, decay: float) -> None:
-        self._counts = np.zeros(rows, dtype=np.float32)
-        self._batches = 0.0
-        self._weight, self._decay = 1.0, decay
 
-    def begin(self, accesses: Array, batches: float, every: int) -> None:
-        self._batches = min(batches, every / max(1e-9, 1 - self._decay))
-        np.multiply(accesses, self._batches / max(1e-9, batches), out=self._counts)
+@compiled
+def _judge(
+    rows: Array, counts: Array, recent: float, longer: float, share: float, worth: Array
+) -> None:
+    """The long average where recent accesses are what it lets expect, otherwise these.
 
-    def add(self, rows: Array, times: Array) -> None:
-        self._counts[rows] += np.float32(self._weight) * times.astype(np.float32)
-        self._batches += self._weight
+    Args:
+        rows: Whose worth it is.
+        counts: Their recent accesses and all of them, weighted.
+        recent: Takes the weight from the recent ones.
+        longer: Takes the weight from the others.
+        share: How many batches are recent for each that is remembered.
+        worth: Out.
+    """
+    for k in range(len(rows)):
+        now = counts[rows[k], 0] * recent
+        expected = counts[rows[k], 1] * longer * share
+        # Fading halves the variance of a count, which otherwise is what is expected.
+        chance = 4 * (expected / 2 + 0.25)
+        worth[k] = expected if (now - expected) ** 2 <= chance else now
 
-    def of(self, rows: Array) -> tuple[Array, float]:
-        """The accesses of rows that are left, and the batches."""
-        return self._counts[rows] / np.float32(self._weight), self._batches / self._weight
 
-    def fade(self) -> None:
-        """Give new accesses more weight, which is cheaper than taking it from all old ones."""
-        if self._decay == 0 or self._weight > _LARGEST:
-            self._counts *= np.float32(self._decay / self._weight)
-            self._batches *= self._decay / self._weight
-            self._weight = 1.0
-        else:
-            self._weight /= self._decay
+@compiled
+def _candidates(kept: Array, seen: Array, chosen: Array, rows: Array) -> tuple[int, int]:
+    """The rows that are kept, then those that were seen, each once; how many, and how many in all.
+
+    Those that were seen are marked as chosen.
+    """
+    found = 0
+    for k in range(len(kept)):
+        if chosen[kept[k]]:
+            rows[found] = kept[k]
+            found += 1
+    before = found
+    for k in range(len(seen)):
+        if not chosen[seen[k]]:
+            chosen[seen[k]] = True
+            rows[found] = seen[k]
+            found += 1
+    return before, found

@@ -74,7 +74,7 @@ class Tier:
     def count(self, rows: Array) -> None:
         """The rows of a batch that has entered the window; each counts once, as it comes once."""
         if self.popular is not None:
-            self.popular.count(rows, np.ones(len(rows)))
+            self.popular.count(rows)
 
     def choose(self, window: Sequence[Array], step: int) -> None:
         """Choose the kept rows anew; the batches that were read begin at this step."""
@@ -129,10 +129,10 @@ class Tier:
             k: ListSlots(self._slots(one.slots), one.offsets) for k, one in group.lists.items()
         }
         if self.popular is not None:
-            stay = rows[self.popular.chosen[rows] & (self.last_use[rows] != tiers.KEPT)]
-            self.last_use[stay] = tiers.KEPT
-            self.kept_rows += len(stay)
-            self.wanted -= len(stay)
+            if self.kept_rows < self.popular.number:  # some that are chosen were not needed since
+                stay = tiers.keep(rows, self.popular.chosen, self.last_use)
+                self.kept_rows += stay
+                self.wanted -= stay
             if ahead is not None:
                 self._make_room(self.popular, step, window, ahead)
         evict = self._send_away(rows, step)
@@ -180,8 +180,9 @@ class Tier:
         """Keep fewer rows where a coming batch would not fit beside them: slower, never wrong."""
         if len(ahead) > self.slots:
             return  # it is trained in the slow tier, whatever is kept
-        needed = int((self.last_use[ahead] != tiers.KEPT).sum())
-        short = needed - (self.slots - self.kept_rows)
+        if len(ahead) <= self.slots - self.kept_rows:
+            return  # it fits, even if it needs nothing that is kept
+        short = tiers.not_kept(ahead, self.last_use) - (self.slots - self.kept_rows)
         if short <= 0:
             return
         spare = self.last_use == tiers.KEPT

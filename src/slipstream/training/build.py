@@ -217,15 +217,16 @@ def _refresh(
     config: Config, tier: Tier, layout: Layout, dataset: Dataset, rooms: Sequence[Room]
 ) -> Refresh:
     """When the kept rows of a tier are chosen anew."""
-    order, decay = order_of(config, dataset), config.placement.decay
-    batches = order.per_epoch / config.batch_size
-    every = config.placement.refresh_batches or max(1, round(tier.refresh * batches))
-    every = every if tier.refresh else 0
-    first, known = max(1, round(tier.learning * batches)), None
-    if not tier.learning:
-        first, known = every, accesses_of(layout, dataset.counts)
-    most = [len(room.keep) for room in rooms]
-    return Refresh(first, every, most, decay, known, len(dataset.train) / config.batch_size)
+    return Refresh.of(
+        tier.refresh,
+        order_of(config, dataset).per_epoch / config.batch_size,
+        [len(room.keep) for room in rooms],
+        every=config.placement.refresh_batches,
+        decay=config.placement.decay,
+        learning=tier.learning,
+        known=None if tier.learning else accesses_of(layout, dataset.counts),
+        counted=len(dataset.train) / config.batch_size,
+    )
 
 
 def placement_of(layout: Layout, dataset: Dataset) -> Resident:

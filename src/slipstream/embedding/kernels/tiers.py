@@ -41,6 +41,27 @@ def enter(rows: Array, last_use: Array, step: int) -> None:
 
 
 @compiled
+def keep(rows: Array, chosen: Array, last_use: Array) -> int:
+    """Keep for good what is chosen of a batch; returns how many rows were not kept before."""
+    new = 0
+    for k in range(len(rows)):
+        row = rows[k]
+        if chosen[row] and last_use[row] != KEPT:
+            last_use[row] = KEPT
+            new += 1
+    return new
+
+
+@compiled
+def not_kept(rows: Array, last_use: Array) -> int:
+    """How many of these rows are not kept for good."""
+    others = 0
+    for k in range(len(rows)):
+        others += last_use[rows[k]] != KEPT
+    return others
+
+
+@compiled
 def bring_in(
     rows: Array, slot_of: Array, free: Array, n_free: int, fill_rows: Array, fill_slots: Array
 ) -> int:
