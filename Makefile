@@ -6,13 +6,14 @@ READY := .venv/ready
 # One pool of threads for each of the two test processes: more only get in each other's way.
 PYTEST := env OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
-.PHONY: help setup demo test test-all lint benchmark clean
+.PHONY: help setup demo test test-all lint docs benchmark clean
 
 help:
-	@echo "make demo      set up, make built-in data, show it, train on it; leaves demo/report.txt"
+	@echo "make demo      set up, make built-in data, compare all strategies on it; leaves demo/report.html"
 	@echo "make test      set up, then lint, types and tests (15 minutes at most on two cores)"
 	@echo "make test-all  the same and the slow tests"
 	@echo "make setup     only set up: .venv with everything installed"
+	@echo "make docs      the documentation as a site, in build/site"
 	@echo "make benchmark the figures in docs/, measured on this machine"
 
 setup: $(READY)
@@ -39,6 +40,10 @@ test: lint
 test-all: test
 	HYPOTHESIS_PROFILE=thorough $(PYTEST) -n 2 -m "not process and not docs"
 	$(PYTEST) -m slow
+
+docs: $(READY)
+	@$(BIN)/python -m mkdocs build --strict --quiet
+	@echo "The documentation is in build/site/index.html."
 
 benchmark: $(READY)
 	-$(BIN)/python benchmarks/data.py

@@ -8,6 +8,9 @@ import torch
 from browser import chromium
 from hypothesis import HealthCheck, settings
 
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # before any kernel is imported
+
 settings.register_profile(
     "ci",
     max_examples=40,
@@ -22,6 +25,7 @@ PARTS = {
     "cuda": (torch.cuda.is_available, "no CUDA device on this machine"),
     "chromium": (lambda: chromium() is not None, "no chromium on this machine"),
     "lightning": (lambda: find_spec("lightning") is not None, "lightning is not installed"),
+    "mkdocs": (lambda: find_spec("mkdocs") is not None, "mkdocs is not installed"),
     "accelerate": (lambda: find_spec("accelerate") is not None, "accelerate is not installed"),
 }
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import typer
 
 from slipstream.commands import (
+    compare,
     data,
+    env,
     estimate,
     evaluate,
     export,
@@ -30,12 +32,14 @@ app.command("synth")(synth.synth)
 app.command("prepare")(prepare.prepare)
 app.command("profile")(profile.profile)
 app.command("train")(train.train)
+app.command("compare")(compare.compare)
 app.command("report")(report.report)
 app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(predict.predict)
 app.command("export")(export.export)
 app.command("estimate")(estimate.estimate)
 app.command("verify")(verify.verify)
+app.command("env")(env.env)
 app.add_typer(data.app, name="data")
 
 

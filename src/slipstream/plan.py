@@ -36,11 +36,45 @@ class Touched:
     sources: Tensor
 
 
+class Numbered(NamedTuple):
+    """Where a device finds the kept rows of a group by their ids: for each single feature, int32.
+
+    Args:
+        columns: Its column in the block of ids.
+        limits: Ids below this are in slots by their number,
+        bases: from this one on.
+    """
+
+    columns: Tensor
+    limits: Tensor
+    bases: Tensor
+
+
 @dataclass(frozen=True)
 class Moves:
-    """Rows that change their tier, each with its slot in the fast one."""
+    """Rows that change their tier, each with its slot in the fast one.
+
+    Args:
+        rows: The rows.
+        slots: Their slots.
+        numbered: For rows that stay, where plans leave it to a device to find them: how.
+    """
 
     rows: Tensor
+    slots: Tensor
+    numbered: Numbered | None = None
+
+
+@dataclass(frozen=True)
+class ColdLookups:
+    """Lookups of rows that the device cannot find by itself, in a plan that it finishes.
+
+    Args:
+        places: int32, `input * features + feature`.
+        slots: int32, where the row of each is.
+    """
+
+    places: Tensor
     slots: Tensor
 
 
@@ -55,11 +89,14 @@ class GroupPlan:
         fill: Rows of the slow tier to bring into slots before the step; None where the step works
             in the slow tier, and slots are row numbers.
         evict: Rows to write back from their slots after the step; None where there is one tier.
-        needs: Distinct rows that the step needs, moved or not; 0 where there is one tier.
+        needs: Distinct rows that the step needs, moved or not; 0 where there is one tier, and where
+            the device finds out.
         kept: Rows that stay in the fast tier for good, as it is now decided.
         lent: For a step in the slow tier though there is a fast one: the rows that it needs and
             that are in the fast one. They are in the slow one for the step, and then in their slots
             again.
+        cold: For a plan that the device finishes from the batch's ids: what it cannot know. It has
+            no slots then, and all rows that are looked up move.
     """
 
     slots: Tensor
@@ -70,6 +107,7 @@ class GroupPlan:
     needs: int = 0
     kept: int = 0
     lent: Moves | None = None
+    cold: ColdLookups | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +127,7 @@ class Plan:
         after: The step whose write-backs must have landed before rows are brought in.
         parts: Where each part of the batch but the first begins; none for a batch in one part. The
             inputs of the first of several parts need no row that is still to be brought in.
+        ids: int32 `[capacity, single columns]`, for a plan that the device finishes.
         skipped: The numbers of the inputs just before or between these that are not trained;
             None where nothing decides about that.
         decision: The number of the decision by which they were skipped.
@@ -107,6 +146,7 @@ class Plan:
     parts: tuple[int, ...] = ()
     skipped: Array | None = None
     decision: int = 0
+    ids: Tensor | None = None
 
     @property
     def capacity(self) -> int:
@@ -229,6 +269,7 @@ class Planner:
                 groups=groups,
                 after=after,
                 parts=parts,
+                ids=batch.ids if any(group.cold is not None for group in groups) else None,
                 skipped=batch.skipped,
                 decision=batch.decision,
             )

@@ -239,7 +239,7 @@ def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path):
 def test_a_wrong_configuration_leaves_no_folder_behind(tmp_path):
     for keys, sentence in (
         ({"strategy": "plan"}, "Did you mean plain"),
-        ({"device": "cuda"}, "trains on the cpu only"),
+        ({"device": "cuda:99"}, "CUDA device"),
     ):
         with pytest.raises(ConfigError, match=sentence):
             train(clicks(), config(**keys), tmp_path / "run")

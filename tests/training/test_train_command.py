@@ -152,7 +152,7 @@ WRONG = {
     "which is no part of a run": ("DATA", "--out", "DATA", "--force"),
     "There is no run in": ("--resume", "--out", "RUN"),
     "Choose one of --resume": ("--resume", "--force", "--out", "WHOLE"),
-    "this version trains on the cpu only": ("DATA", "--set", "device=cuda", "--out", "RUN"),
+    "CUDA device": ("DATA", "--device", "cuda:99", "--out", "RUN"),
     "batch_size is 0": ("DATA", "--batch-size", "0", "--out", "RUN"),
     "nothing.yaml": ("DATA", "--config", "nothing.yaml", "--out", "RUN"),
 }

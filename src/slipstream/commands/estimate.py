@@ -34,12 +34,17 @@ def estimate(
     strategy: str | None = typer.Option(None, help="How inputs and rows are handled."),
     ordering: str | None = typer.Option(None, help="Instead of the strategy's ordering."),
     placement: str | None = typer.Option(None, help="Instead of the strategy's placement."),
+    skip: str | None = typer.Option(None, metavar="RULE", help="Leave inputs out by this rule."),
+    device: str | None = typer.Option(None, help="cpu, cuda or cuda:NUMBER."),
+    fast_memory: str | None = typer.Option(
+        None, metavar="SIZE", help="Of the fast tier: 2GiB, 5% of all rows, or auto."
+    ),
     batch_size: int | None = typer.Option(None, help="Inputs of a step."),
     epochs: int | None = typer.Option(None, help="How often every input comes."),
     limit: int | None = typer.Option(None, help="Train on the first inputs only."),
     seed: int | None = typer.Option(None, help="Of first weights and of shuffling."),
     shuffle: bool | None = typer.Option(None, "--shuffle", help="Shuffle by blocks."),
-    precision: str | None = typer.Option(None, help="Of the dense part: fp32 or bf16."),
+    precision: str | None = typer.Option(None, help="Of the dense part: fp32, tf32, bf16."),
     init_from: str | None = typer.Option(
         None, metavar="RUN", help="Begin with its weights and rows."
     ),
@@ -63,6 +68,9 @@ def estimate(
         "strategy": strategy,
         "ordering.kind": ordering,
         "placement.kind": placement,
+        "skip.rule": skip,
+        "device": device,
+        "placement.fast_memory": fast_memory,
         "batch_size": batch_size,
         "epochs": epochs,
         "limit": limit,

@@ -42,13 +42,17 @@ def train(
     skip: str | None = typer.Option(
         None, metavar="RULE", help="Which inputs to skip; see docs/skipping.md. Default: none."
     ),
+    device: str | None = typer.Option(None, help="cpu, cuda or cuda:NUMBER. Default: cpu."),
+    fast_memory: str | None = typer.Option(
+        None, metavar="SIZE", help="Of the fast tier: 2GiB, 5% of all rows, or auto. Default: 5%."
+    ),
     batch_size: int | None = typer.Option(None, help="Inputs of a step. Default: 2048."),
     epochs: int | None = typer.Option(None, help="How often every input comes. Default: 1."),
     limit: int | None = typer.Option(None, help="Train on the first inputs only."),
     seed: int | None = typer.Option(None, help="Of first weights and of shuffling. Default: 0."),
     shuffle: bool | None = typer.Option(None, "--shuffle", help="Shuffle by blocks."),
     precision: str | None = typer.Option(
-        None, help="Of the dense part: fp32 or bf16. Default: fp32."
+        None, help="Of the dense part: fp32, tf32 or bf16. Default: fp32."
     ),
     init_from: str | None = typer.Option(
         None, metavar="RUN", help="Begin with its weights and rows."
@@ -74,6 +78,8 @@ def train(
         "ordering.kind": ordering,
         "placement.kind": placement,
         "skip.rule": skip,
+        "device": device,
+        "placement.fast_memory": fast_memory,
         "batch_size": batch_size,
         "epochs": epochs,
         "limit": limit,

@@ -21,6 +21,10 @@ def verify(
     model: str | None = typer.Option(
         None, help="dlrm, tbsm, dcn, deepfm or wide_deep. Default: dlrm."
     ),
+    device: str | None = typer.Option(None, help="cpu, cuda or cuda:NUMBER. Default: cpu."),
+    fast_memory: str | None = typer.Option(
+        None, metavar="SIZE", help="Of the fast tier: 2GiB, 5% of all rows, or auto. Default: 5%."
+    ),
     batch_size: int | None = typer.Option(None, help="Inputs of a step. Default: 2048."),
     settings: list[str] = typer.Option(
         [], "--set", metavar="KEY=VALUE", help="Any key of the config."
@@ -39,6 +43,8 @@ def verify(
         "data": str(data),
         "strategy": strategy,
         "model.name": model,
+        "device": device,
+        "placement.fast_memory": fast_memory,
         "batch_size": batch_size,
     }
     wanted = chosen_config(config, flags, settings)

@@ -54,7 +54,9 @@ class Config(Section):
     device: str = key(
         "cpu", "Where to train", pattern=r"cpu|cuda(:[0-9]+)?", allowed="cpu, cuda or cuda:NUMBER"
     )
-    precision: Literal["fp32", "bf16"] = key("fp32", "Of the dense part")
+    precision: Literal["fp32", "tf32", "bf16"] = key(
+        "fp32", "Of the products of the dense part; tf32 is for a GPU"
+    )
     compile: Literal["auto", "on", "off"] = key(
         "auto", "Compile the dense part; auto does where a compiler is found"
     )
@@ -86,6 +88,13 @@ class Config(Section):
     def read(cls, path: str | os.PathLike[str]) -> Config:
         """The configuration in a YAML file; what it leaves out has its default."""
         given, lines = files.read(Path(path))
+        return cls.from_file(given, lines, path)
+
+    @classmethod
+    def from_file(
+        cls, given: Mapping[str, Any], lines: files.Lines, path: str | os.PathLike[str]
+    ) -> Config:
+        """The configuration that was read from a file; what is wrong is named with its line."""
         try:
             return cls.from_mapping(given)
         except WrongKeyError as wrong:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -20,6 +21,21 @@ from slipstream.plan import GroupPlan, Moves, Plan
 ENGINES: dict[str, ModuleType] = {"cpu": cpu, "reference": reference}
 
 
+class MovesRows(Protocol):
+    """What carries rows between the tiers."""
+
+    clock: Clock
+
+    def keep(self, kept: Sequence[Moves], step: int = 0) -> None:
+        """Bring in the rows that are there before the first step; `step` steps are done."""
+
+    def settle(self) -> None:
+        """Write every row in the fast tier back, without sending it away."""
+
+    def close(self) -> None:
+        """Finish what is under way and end."""
+
+
 class Embeddings:
     """The rows of every table of a layout, and the kernels that read and move them.
 
@@ -29,6 +45,7 @@ class Embeddings:
         engine: cpu, or reference: plain PyTorch, for checks.
         folder: Keep the rows in new mapped files there instead of in memory.
         slots: The size of a fast tier for each group; None trains in the slow store itself.
+        device: Where vectors are given to; rows stay on the host.
     """
 
     def __init__(
@@ -39,8 +56,10 @@ class Embeddings:
         engine: str = "cpu",
         folder: Path | None = None,
         slots: Sequence[int] | None = None,
+        device: torch.device | str = "cpu",
     ) -> None:
         self.layout = layout
+        self.device = torch.device(device)
         self._kernels = ENGINES[engine]
         self.stores = [
             RowStore(group, None if folder is None else folder / f"rows-{number}.bin")
@@ -51,7 +70,7 @@ class Embeddings:
                 fill(store, seed)
         self.before_write: BeforeWrite = _nothing
         self.fast: list[RowStore] = []
-        self.mover: Mover | None = None
+        self.mover: MovesRows | None = None
         if slots is not None:
             pairs = zip(layout.groups, slots, strict=True)
             self.fast = [RowStore(group, slots=size) for group, size in pairs]
@@ -66,17 +85,17 @@ class Embeddings:
 
     def prepare(self, plan: Plan) -> None:
         """Begin to fetch what a coming step needs; plans come in the order of their steps."""
-        if self.mover is not None:
+        if isinstance(self.mover, Mover):
             self.mover.prepare(plan)
 
     def arrive(self, plan: Plan) -> None:
         """Have everything that a step needs where its plan says."""
-        if self.mover is not None:
+        if isinstance(self.mover, Mover):
             self.mover.arrive(plan)
 
     def leave(self, plan: Plan) -> None:
         """Send away what is not needed after a step."""
-        if self.mover is not None:
+        if isinstance(self.mover, Mover):
             self.mover.leave(plan)
 
     def clock(self) -> Clock:
@@ -102,10 +121,10 @@ class Embeddings:
         for number, (group, plan) in enumerate(zip(self.layout.groups, groups, strict=True)):
             store = self._tier(plan)[number]
             first, *others = self._kernels.lookup(self.layout, group, store, plan)
-            vectors.append(first)
+            vectors.append(first.to(self.device))
             for feature, steps in zip(group.sequences, others, strict=True):
-                sequences[feature] = steps
-                lengths[feature] = plan.lists[feature].offsets.diff()
+                sequences[feature] = steps.to(self.device)
+                lengths[feature] = plan.lists[feature].offsets.diff().to(self.device)
         if gradients:
             for tensor in (*vectors, *sequences.values()):
                 tensor.requires_grad_()
@@ -168,7 +187,7 @@ class Embeddings:
 
 def _joined_gradient(parts: Sequence[Tensor]) -> Tensor:
     found = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in parts]
-    return found[0] if len(found) == 1 else torch.cat(found)
+    return (found[0] if len(found) == 1 else torch.cat(found)).cpu()
 
 
 def _nothing(group: int, rows: Array) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
@@ -15,6 +16,9 @@ from slipstream.models.features import pick
 from slipstream.models.inputs import Inputs
 from slipstream.models.layers import dense_norm, mlp, normal
 from slipstream.models.model import Model
+
+if torch.cuda.is_available():
+    from slipstream.models.kernels import dots
 
 
 class Dlrm(Model):
@@ -61,8 +65,7 @@ class Dlrm(Model):
         else:
             first = self.constant.expand(dense.shape[0], -1)
         features = [part(embedded.vectors) for part in self.features]
-        vectors = torch.cat([first.unsqueeze(1), *features], 1)
-        return self.top(self.interaction(vectors)).squeeze(1)
+        return self.top(self.interaction.of(first, features)).squeeze(1)
 
 
 class DotInteraction(nn.Module):  # type: ignore[misc]
@@ -86,6 +89,19 @@ class DotInteraction(nn.Module):  # type: ignore[misc]
     def forward(self, vectors: Tensor) -> Tensor:
         """The interaction of `[B, count, dim]`."""
         return torch.cat([vectors[:, 0], _PairDots.apply(vectors, self.lower, self.pair)], 1)
+
+    def of(self, first: Tensor, others: Sequence[Tensor]) -> Tensor:
+        """The same of vectors `[B, dim]` and `[B, some, dim]` that are not put together yet.
+
+        On a GPU it is one kernel, and some zeros follow that the next layer knows of.
+        """
+        if first.is_cuda:
+            joined = others[0] if len(others) == 1 else torch.cat([*others], 1)
+            if torch.is_autocast_enabled("cuda"):
+                first = first.to(torch.get_autocast_dtype("cuda"))
+            if dots.fits(first, joined):
+                return dots.dot_interaction(first, joined)
+        return self(torch.cat([first.unsqueeze(1), *others], 1))
 
 
 class _PairDots(torch.autograd.Function):  # type: ignore[misc]

@@ -34,13 +34,31 @@ def linear(
         generator: Where the weights are drawn from.
         biases: `normal` with variance `1 / outputs`, as DLRM has them; zeros; or none at all.
     """
-    layer = nn.utils.skip_init(nn.Linear, inputs, outputs, bias=biases != "none")
+    layer = nn.utils.skip_init(Linear, inputs, outputs, bias=biases != "none")
     layer.weight = normal(generator, sqrt(2 / (inputs + outputs)), outputs, inputs)
     if biases == "normal":
         layer.bias = normal(generator, sqrt(1 / outputs), outputs)
     elif biases == "zeros":
         nn.init.zeros_(layer.bias)
     return layer
+
+
+class Linear(nn.Linear):  # type: ignore[misc]
+    """A linear layer that a GPU multiplies at full speed whatever the number of its inputs.
+
+    There a product whose inner size is no multiple of eight takes several times as long, so values
+    and weights are filled up with zeros; values may come with these zeros.
+    """
+
+    def forward(self, values: Tensor) -> Tensor:
+        """The layer's outputs, `[B, outputs]`."""
+        lacking = -self.in_features % 8
+        if not lacking or not values.is_cuda:
+            return nn.functional.linear(values, self.weight, self.bias)
+        if values.shape[-1] == self.in_features:
+            values = nn.functional.pad(values, (0, lacking))
+        weight = nn.functional.pad(self.weight, (0, lacking))
+        return nn.functional.linear(values, weight, self.bias)
 
 
 def mlp(

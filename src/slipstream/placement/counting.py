@@ -48,6 +48,12 @@ def count(carried: dict[str, int], plan: Plan, row_bytes: Sequence[int]) -> None
             carried[name] += number
 
 
+def found_out(carried: dict[str, int], needs: int) -> None:
+    """Add rows that a batch needed of which its plan did not know; misses are counted already."""
+    carried["lookups"] += needs
+    carried["hits"] += needs
+
+
 def kept_rows(plan: Plan) -> int:
     """Rows that stay in the fast tier, as it was decided when this step was planned."""
     return sum(group.kept for group in plan.groups)

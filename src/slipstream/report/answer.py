@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slipstream.report.results import Result
+from slipstream.report.results import FEWEST, Result
 from slipstream.report.statistics import Interval
 from slipstream.report.variants import Setting
-
-_FEW = 3
 
 
 def headline(results: Sequence[Result]) -> str:
@@ -18,19 +16,15 @@ def headline(results: Sequence[Result]) -> str:
         return _alone(results)
     base = compared[0].baseline
     assert base is not None
-    known = [one for one in compared if _verdict(one.speed_up, 1.0) != "unknown"]
-    if not known:
+    if max(one.speed_up.seeds for one in compared if one.speed_up) < FEWEST:
         best = max(compared, key=_speed)
         return (
-            f"In this one run each, {best.label} went through inputs {_times(best.speed_up)} as "
-            f"fast as {base.label}, with {_auc_alone(best)}. A single seed says nothing about "
-            "noise: compare with three seeds or more."
+            f"So far {best.label} went through inputs {_times(best.speed_up)} as fast as "
+            f"{base.label}, with {_auc_alone(best)}. Fewer than three seeds say next to nothing "
+            "about noise: compare with three or more before you decide."
         )
-    free = [one for one in known if not costs(one)]
-    faster = [one for one in free if _verdict(one.speed_up, 1.0) == "higher"]
-    paid = [
-        one for one in known if costs(one) and _verdict(one.speed_up, 1.0) == "higher"
-    ]  # faster, at a price
+    faster = [one for one in compared if one.faster and not costs(one)]
+    paid = [one for one in compared if one.faster and costs(one)]
     if faster:
         best = max(faster, key=_speed)
         text = (
@@ -55,15 +49,15 @@ def notes(setting: Setting, results: Sequence[Result]) -> list[str]:
     """What a reader of the table must know, each in a sentence."""
     made = []
     seeds = min((len({run.seed for run in one.variant.runs}) for one in results), default=0)
-    if 1 < seeds < _FEW:
+    if 1 < seeds < FEWEST:
         made.append(f"Some rows have only {seeds} seeds; their intervals are wide for that reason.")
     same = [one.label for one in results if one.same_weights]
     base = next((one.baseline for one in results if one.baseline is not None), None)
     if same and base is not None:
-        what = "ends" if len(same) == 1 else "end"
+        what, they = ("ends", "it differs") if len(same) == 1 else ("end", "they differ")
         made.append(
-            f"{_listed(same)} {what} with the weights of {base.label}, to the bit: every "
-            "difference in time is the machine's, and there is none in quality."
+            f"{_listed(same)} {what} with the weights of {base.label}, to the bit: {they} in time, "
+            "and not in quality."
         )
     noisy = [one.label for one in results if _within_noise(one)]
     if noisy:
@@ -79,9 +73,9 @@ def notes(setting: Setting, results: Sequence[Result]) -> list[str]:
     devices = {str((run.summary or {}).get("device", "cpu")) for run in setting.runs}
     if tiers and devices == {"cpu"}:
         made.append(
-            "These runs were on a CPU, where both tiers are the same memory: a placement can only "
-            "cost time here. What it saves a GPU shows in the bytes moved and in the share of rows "
-            "found in the fast tier, not in the seconds."
+            "These runs were on a CPU, where both tiers are the same memory: placements only move "
+            "bytes that a GPU would feel. What they would save it shows in the bytes moved and in "
+            "the share of rows found in the fast tier, not in these seconds."
         )
     unfinished = [run.name for run in setting.runs if run.summary is None]
     if unfinished:

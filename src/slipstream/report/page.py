@@ -48,15 +48,15 @@ class Chapter:
     remarks: Sequence[str] = field(default_factory=tuple)
 
 
-def page(chapters: Sequence[Chapter], title: str = "slipstream report") -> str:
+def page(chapters: Sequence[Chapter], machine: str = "") -> str:
     """The whole page as HTML; the same runs give the same text.
 
     Args:
         chapters: One for each setting.
-        title: Of the page.
+        machine: Where the runs were made, where that is known.
     """
     points: dict[str, object] = {}
-    body = []
+    body, title = [], "slipstream report"
     several = len(chapters) > 1
     if several:
         body.append(
@@ -73,8 +73,10 @@ def page(chapters: Sequence[Chapter], title: str = "slipstream report") -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{style}</style></head><body>"
-        f"<h1>{escape(title)}</h1>{''.join(body)}"
+        f"<title>{title}</title><style>{style}</style></head><body>"
+        f"<h1>{title}</h1>{''.join(body)}"
+        f'<p class="lead">{escape(f"Measured on {machine}. " if machine else "")}'
+        f"This page was made by slipstream {escape(__version__)}.</p>"
         '<div id="tip" role="status" hidden></div>'
         f'<script type="application/json" id="points">{data}</script>'
         f"<script>{script}</script></body></html>\n"
@@ -181,8 +183,7 @@ def _runs(setting: Setting) -> str:
         '<p class="lead">Save this as config.yaml; it is complete. The commands change what is '
         f"different in each run.</p><pre>{escape(shared_config(runs))}</pre>"
         f"<pre>{escape(commands)}</pre></details>"
-        f'<p class="lead">Made with {escape(made_with or "versions that are not known")}. This '
-        f"page: slipstream {escape(__version__)}.</p>"
+        f'<p class="lead">Trained with {escape(made_with or "versions that are not known")}.</p>'
     )
 
 

@@ -14,8 +14,8 @@ from slipstream.config.mapping import leaves
 from slipstream.errors import ConfigError, did_you_mean
 
 CONFIG, METRICS, SUMMARY = "config.yaml", "metrics.jsonl", "summary.json"
-RUNS = "runs"
-"""The folder within a comparison that holds its runs."""
+COMPARISON, RUNS = "compare.json", "runs"
+"""What a comparison says of itself, and the folder within it that holds its runs."""
 
 
 @dataclass(frozen=True)

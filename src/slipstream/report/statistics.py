@@ -64,13 +64,17 @@ def interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     return Interval(mean, mean - half, mean + half, count)
 
 
-def difference(mine: Mapping[int, float], theirs: Mapping[int, float]) -> Interval | None:
+def difference(
+    mine: Mapping[int, float], theirs: Mapping[int, float], level: float = LEVEL
+) -> Interval | None:
     """How much larger values are than others of the same seeds; None without a common seed."""
     seeds = [seed for seed in mine if seed in theirs]
-    return interval([mine[seed] - theirs[seed] for seed in seeds]) if seeds else None
+    return interval([mine[seed] - theirs[seed] for seed in seeds], level) if seeds else None
 
 
-def ratio(mine: Mapping[int, float], theirs: Mapping[int, float]) -> Interval | None:
+def ratio(
+    mine: Mapping[int, float], theirs: Mapping[int, float], level: float = LEVEL
+) -> Interval | None:
     """How many times as large values are as others of the same seeds.
 
     Ratios multiply, so their logarithms are averaged: twice and half as large cancel out.
@@ -82,7 +86,7 @@ def ratio(mine: Mapping[int, float], theirs: Mapping[int, float]) -> Interval | 
     both = [seed for seed in mine if seed in theirs and mine[seed] > 0 and theirs[seed] > 0]
     if not both:
         return None
-    logs = interval([math.log(mine[seed] / theirs[seed]) for seed in both])
+    logs = interval([math.log(mine[seed] / theirs[seed]) for seed in both], level)
     if logs.low is None or logs.high is None:
         return Interval(math.exp(logs.mean), None, None, logs.seeds)
     # Two runs timed once each can be apart by more than a number holds.

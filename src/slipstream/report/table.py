@@ -76,6 +76,12 @@ def _times(one: Interval | None) -> str:
     return f"{one.mean:.2f}×\n{one.low:.2f} to {one.high:.2f}{words}"
 
 
+def _found(result: Result) -> str:
+    """Of a strategy without a fast tier nothing is found there, which is not worth a word."""
+    tier = "bytes_moved_per_input" in result.values
+    return f"{result.means['hot_access_share'].mean:.1%}" if tier else ""
+
+
 def _seeds(result: Result) -> str:
     return str(len({run.seed for run in result.variant.runs}))
 
@@ -93,7 +99,7 @@ FIELDS = (
     Field("NE", _spread("normalized_entropy", 4)),
     Field("change of NE", _change("normalized_entropy")),
     Field("skipped", _mean("skip_share", lambda share: f"{share:.1%}")),
-    Field("found in fast tier", _mean("hot_access_share", lambda share: f"{share:.1%}")),
+    Field("found in fast tier", _found),
     Field("bytes moved an input", _mean("bytes_moved_per_input", size)),
     Field("host memory", _mean("host_bytes", size)),
     Field("device memory", _mean("device_bytes", size)),
@@ -115,11 +121,8 @@ def cells(
     for field in FIELDS:
         texts = [field.text(one) for one in results]
         idle = field.name in ("skipped", "device memory") and not any(map(_is_some, texts))
-        no_tier = field.name == "found in fast tier" and not any(
-            "bytes_moved_per_input" in one.values for one in results
-        )
         wanted = only is None or field.name in only
-        if wanted and any(texts) and not idle and not no_tier:
+        if wanted and any(texts) and not idle:
             kept.append((field.name, texts))
     rows = [list(row) for row in zip(*(texts for _, texts in kept), strict=True)]
     return [name for name, _ in kept], rows

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipstream.report.runs import RunRecord
+from slipstream.training.strategies import STRATEGIES
 
 _ANSWERS = (
     *("strategy", "ordering", "skip", "skipping", "placement"),
@@ -108,7 +109,8 @@ def _variants(runs: Sequence[RunRecord], keys: Sequence[str]) -> list[Variant]:
             grouped.items(), _labels(list(grouped), "strategy", always=True), strict=True
         )
     ]
-    return sorted(variants, key=lambda one: (one.strategy != "plain", one.skips))
+    place = {name: number for number, name in enumerate(STRATEGIES)}
+    return sorted(variants, key=lambda one: (one.skips, place.get(one.strategy, len(place))))
 
 
 def _labels(groups: Sequence[Values], *first: str, always: bool = False) -> list[str]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slipstream.environment import in_words
 from slipstream.errors import SlipstreamError
 from slipstream.report.page import Chapter, page, standalone
 from slipstream.report.plots import places, plots_of
 from slipstream.report.results import Result, results_of
-from slipstream.report.runs import RunRecord, find_runs
+from slipstream.report.runs import COMPARISON, RunRecord, find_runs
 from slipstream.report.svg import Plot
 from slipstream.report.variants import Setting, settings_of
 
@@ -22,9 +24,11 @@ class Report:
 
     Args:
         chapters: One for each setting.
+        machine: Where the runs were made, in words, where that is known.
     """
 
     chapters: Sequence[Chapter]
+    machine: str = ""
 
     @property
     def results(self) -> list[tuple[str, Sequence[Result]]]:
@@ -40,7 +44,7 @@ class Report:
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = path.with_name(f"{path.name}.partial")
-        aside.write_text(page(self.chapters), encoding="utf-8")
+        aside.write_text(page(self.chapters, self.machine), encoding="utf-8")
         aside.replace(path)
         if plots is None:
             return
@@ -67,7 +71,16 @@ def report_on(folders: Sequence[Path], *, skew: bool = True) -> Report:
         drawn, remarks = _skew(one, seen) if skew else ([], [])
         plots = [*plots_of(one, results, numbers), *drawn]
         chapters.append(Chapter(one, results, plots, remarks))
-    return Report(chapters)
+    return Report(chapters, "; ".join(filter(None, dict.fromkeys(map(_machine, folders)))))
+
+
+def _machine(folder: Path) -> str:
+    """The machine on which a comparison was made, in words."""
+    path = folder / COMPARISON
+    if not path.is_file():
+        return ""
+    about = json.loads(path.read_text(encoding="utf-8"))
+    return in_words(about["machine"])
 
 
 def _skew(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
@@ -26,6 +27,7 @@ from slipstream.placement.budget import (
     rooms,
     too_small_for_all,
 )
+from slipstream.placement.finished import Finished, can_finish
 from slipstream.placement.hot import HotInputs
 from slipstream.placement.need import Needed, at_most, needed_by
 from slipstream.placement.popularity import Refresh
@@ -48,8 +50,6 @@ _SMALL_BATCH = 16  # so often a batch fits a fast tier for which its exact rows 
 def check(config: Config, dataset: Dataset) -> None:
     """Raise an error where a configuration asks for what is not there."""
     chosen = answers(config)
-    if config.device != "cpu":
-        raise ConfigError(f"device is {config.device!r}; this version trains on the cpu only.")
     if not len(dataset.train):
         raise ConfigError("There is nothing to train on: the training part has no inputs.")
     if config.early_stopping.every_inputs is not None and not len(dataset.validation):
@@ -74,6 +74,25 @@ def check(config: Config, dataset: Dataset) -> None:
         budget = fast_bytes(config, layout, dataset, needed)
         if (error := too_small_for_all(row_bytes(layout), needed, budget)) is not None:
             raise ConfigError(error)
+
+
+def check_device(config: Config) -> None:
+    """Raise an error where a configuration asks for a device that is not there."""
+    if config.device == "cpu":
+        if config.precision == "tf32":
+            raise ConfigError("precision is tf32, which a GPU has and the CPU has not: use fp32.")
+        return
+    device = torch.device(config.device)
+    if not torch.cuda.is_available():
+        raise ConfigError(
+            f"device is {config.device!r}, but PyTorch finds no CUDA device here. Train on the "
+            "cpu, or install a PyTorch for CUDA on a machine with an NVIDIA GPU."
+        )
+    if device.index is not None and device.index >= torch.cuda.device_count():
+        raise ConfigError(
+            f"device is {config.device!r}, but there are {torch.cuda.device_count()} CUDA devices "
+            "here, numbered from 0."
+        )
 
 
 def order_of(config: Config, dataset: Dataset) -> InputOrder:
@@ -135,16 +154,55 @@ def engine_of(
     *,
     fresh: bool = True,
     rooms: Sequence[Room] | None = None,
-    kernels: str = "cpu",
+    kernels: str | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Engine:
-    """The tables and the dense part of a model, ready to be stepped; `fresh` fills the tables."""
+    """The tables and the dense part of a model, ready to be stepped.
+
+    Args:
+        config: How.
+        model: The dense part, and the layout of the tables.
+        steps: How many steps there will be.
+        fresh: Whether to fill the tables with first values.
+        rooms: The fast tier of each group; None without one.
+        kernels: cpu, reference or gpu; None chooses.
+        say: Told a sentence that a user should see.
+    """
+    kernels = kernels or kernels_for(config, rooms)
     slots = None if rooms is None else [room.slots for room in rooms]
     seed = config.seed if fresh else None
-    tables = Embeddings(model.layout, seed=seed, slots=slots, engine=kernels)
     compiled = worth_compiling(config, steps)
     if any(table.storage == "fp64" for table in model.layout.tables):
         model = model.double()  # rows for checks, and a dense part that is as exact
-    return Engine(tables, DensePart(model, config.dense, config.precision, compiled))
+    if kernels == "gpu" and slots is not None:
+        from slipstream.training.recorded import recorded_engine  # it needs Triton
+
+        parts = 2 if answers(config).ordering == "split" else 1
+        return recorded_engine(config, model, slots, seed=seed, parts=parts, say=say)
+    device = config.device if kernels == "cpu" else "cpu"  # the reference is plain all through
+    tables = Embeddings(model.layout, seed=seed, slots=slots, engine=kernels, device=device)
+    dense = DensePart(model, config.dense, config.precision, compiled, device=device)
+    return Engine(tables, dense)
+
+
+def kernels_for(config: Config, rooms: Sequence[Room] | None) -> str:
+    """Which kernels move rows: those of a GPU where the fast tier is in its memory."""
+    return "cpu" if rooms is None or config.device == "cpu" else "gpu"
+
+
+def plans_ahead(config: Config, rooms: Sequence[Room] | None) -> int:
+    """How many plans a thread of its own has ready for a GPU; 0 plans between the steps.
+
+    An order that waits for a loss, and a rule that decides what is skipped, must not be asked for
+    more batches than they know of.
+    """
+    waits = answers(config).ordering == "apart" or answers(config).skipping != "none"
+    return 0 if waits or kernels_for(config, rooms) != "gpu" else PREPARED
+
+
+def everything(layout: Layout) -> list[Room]:
+    """A fast tier that all rows stay in."""
+    return [Room(group.rows, np.arange(group.rows)) for group in layout.groups]
 
 
 def window_of(config: Config) -> int:
@@ -198,13 +256,17 @@ def tiered_of(
     if tier is None or rooms is None:
         return placement_of(layout, dataset)
     singles = [column.name for column in dataset.schema.singles]
+    window, split = config.placement.window or tier.window, answers(config).ordering == "split"
+    changes = tier.learning or split or config.placement.refresh_batches is not None
+    if kernels_for(config, rooms) == "gpu" and not changes and can_finish(layout, singles, rooms):
+        return Finished(layout, singles, rooms, window)
     return Tiered(
         layout,
         singles,
         _learned(rooms) if tier.learning else rooms,
-        config.placement.window or tier.window,
+        window,
         refresh=_refresh(config, tier, layout, dataset, rooms) if tier.keep else None,
-        split=answers(config).ordering == "split",
+        split=split,
     )
 
 

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,9 @@ from slipstream.config import Config
 from slipstream.config import Dense as DenseConfig
 from slipstream.embedding.spec import Embedded
 from slipstream.errors import ConfigError
+
+if TYPE_CHECKING:
+    from slipstream.training.flat import FlatOptimizer
 
 WORTH_COMPILING = 5000
 
@@ -26,17 +29,36 @@ class DensePart:
     Args:
         model: The model; gives logits for dense values and embedding vectors.
         config: How its weights move.
-        precision: fp32, or bf16: products in bfloat16, weights and sums in float32.
+        precision: fp32; tf32, where products on a GPU have 10 bits of fraction; or bf16: products
+            in bfloat16, weights and sums in float32.
         compiled: Whether to compile the model, which takes a while and then saves some of each
             step.
+        device: Where it is computed.
+        recorded: Whether steps can be recorded and replayed: weights then lie in one row.
     """
 
     def __init__(
-        self, model: nn.Module, config: DenseConfig, precision: str = "fp32", compiled: bool = False
+        self,
+        model: nn.Module,
+        config: DenseConfig,
+        precision: str = "fp32",
+        compiled: bool = False,
+        *,
+        device: torch.device | str = "cpu",
+        recorded: bool = False,
     ) -> None:
-        self.model = model
+        self.device = torch.device(device)
+        self.model = model.to(self.device)
         self.config = config
         self.precision = precision
+        if self.device.type == "cuda":
+            torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
+        self.flat: FlatOptimizer | None = None
+        if recorded or self.device.type == "cuda":
+            # Its kernels are in Triton, which comes with a GPU.
+            from slipstream.training.flat import FlatOptimizer
+
+            self.flat = FlatOptimizer(self.model, config)
         self._call = torch.compile(model, dynamic=False) if compiled else model
         self._dtype = next((one.dtype for one in model.parameters()), torch.float32)
 
@@ -51,8 +73,15 @@ class DensePart:
         Only training runs compiled: a second compilation for scoring would not pay.
         """
         with self._autocast():
-            logits = (self._call if train else self.model)(dense.to(self._dtype), embedded)
+            logits = (self._call if train else self.model)(
+                dense.to(self.device, self._dtype), embedded
+            )
         return logits.float() if logits.dtype == torch.bfloat16 else logits
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """The weights by name, on the CPU."""
+        return {name: value.cpu() for name, value in self.model.state_dict().items()}
 
     @property
     def finite(self) -> bool:
@@ -61,6 +90,9 @@ class DensePart:
 
     def step(self, factor: float) -> None:
         """Move the weights by their gradients, with `factor` of the learning rate."""
+        if self.flat is not None:
+            self.flat.step(factor)
+            return
         if self.config.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
         for group in self._optimizer.param_groups:
@@ -69,13 +101,18 @@ class DensePart:
         self._optimizer.zero_grad(set_to_none=True)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The weights, and what the optimizer keeps beside each, by name."""
-        state = {f"model.{name}": value for name, value in self.model.state_dict().items()}
+        """The weights, and what the optimizer keeps beside each, by name; on the CPU."""
+        state = {f"model.{name}": value for name, value in self.weights.items()}
         for name, weight in self.model.named_parameters():
-            for key, value in self._optimizer.state[weight].items():
+            for key, value in self._state_of(weight).items():
                 if torch.is_tensor(value):
-                    state[f"optimizer.{name}.{key}"] = value
+                    state[f"optimizer.{name}.{key}"] = value.cpu()
         return state
+
+    def _state_of(self, weight: Tensor) -> Mapping[str, Any]:
+        if self.flat is not None:
+            return self.flat.state_of(weight)
+        return self._optimizer.state[weight]
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take over what `state_dict` gave, with the optimizer it was made with."""
@@ -84,9 +121,11 @@ class DensePart:
             start = f"optimizer.{name}."
             saved = {key: value for key, value in state.items() if key.startswith(start)}
             # Copied: what was loaded may be read-only memory.
-            self._optimizer.state[weight] = {
-                key.removeprefix(start): value.clone() for key, value in saved.items()
-            }
+            state_of = {key.removeprefix(start): value.clone() for key, value in saved.items()}
+            if self.flat is not None:
+                self.flat.load_state_of(weight, state_of)
+            else:
+                self._optimizer.state[weight] = state_of
 
     def load_weights(self, state: Mapping[str, Tensor]) -> None:
         """Take over the weights alone."""
@@ -94,7 +133,7 @@ class DensePart:
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self.precision == "bf16":
-            return torch.autocast("cpu", dtype=torch.bfloat16)
+            return torch.autocast(self.device.type, dtype=torch.bfloat16)
         return nullcontext()
 
 

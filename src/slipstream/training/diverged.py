@@ -19,8 +19,13 @@ class DivergedError(SlipstreamError):
     """The loss or a prediction is no longer a number."""
 
 
-def diverged_in(plan: Plan, loss: float, logits: Tensor, position: int) -> DivergedError:
+def diverged_in(
+    plan: Plan, loss: float, logits: Tensor, position: int, *, moved: bool = False
+) -> DivergedError:
     """For a loss that is no number: the batch, and whether it is its inputs or the weights."""
+    after = (
+        "Steps up to it are saved where a checkpoint was." if moved else "Nothing was moved by it."
+    )
     bad = ~torch.isfinite(logits[: plan.n_valid])
     which = ""
     if 0 < int(bad.sum()) < plan.n_valid:
@@ -31,7 +36,7 @@ def diverged_in(plan: Plan, loss: float, logits: Tensor, position: int) -> Diver
     return DivergedError(
         f"The loss of step {plan.step} is {loss}: the batch of {plan.n_valid:,} inputs at "
         f"positions {position:,} to {plan.next_position:,}, which begins with input "
-        f"{int(plan.numbers[0]):,} of the training part. Nothing was moved by it. {which}"
+        f"{int(plan.numbers[0]):,} of the training part. {after} {which}"
         f"{_remedy(plan.dense[: plan.n_valid][bad])}"
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,10 +17,19 @@ from slipstream.training.dense import DensePart
 
 
 class Stepped(NamedTuple):
-    """What a step says of its batch: the loss, and the logits before anything moved."""
+    """What a step says of its batch.
+
+    Args:
+        loss: The loss.
+        logits: Of its inputs, before anything moved.
+        plan: Its plan.
+        needs: Distinct rows that it needed, where the plan could not say.
+    """
 
     loss: float
     logits: Tensor
+    plan: Plan
+    needs: int = 0
 
 
 class Engine:
@@ -30,9 +40,36 @@ class Engine:
         dense: The dense part.
     """
 
+    tells_first = True
+    """Whether a step says what it has to before anything moves."""
+
     def __init__(self, tables: Embeddings, dense: DensePart) -> None:
         self.tables = tables
         self.dense = dense
+        self._factors: dict[int, float] = {}
+
+    def prepare(self, plan: Plan, factor: float = 1.0) -> None:
+        """Begin to fetch what a coming step needs; plans come in the order of their steps.
+
+        Args:
+            plan: The plan.
+            factor: Of all learning rates in that step.
+        """
+        self._factors[plan.step] = factor
+        self.tables.prepare(plan)
+
+    def step(self, plan: Plan) -> Iterator[Stepped]:
+        """Step through a plan that was prepared; gives what steps say of their batches.
+
+        A step need not have said anything when this ends; it does by the time of a later step, or
+        of `landed`. Who does not take all that it gives has nothing moved by that step.
+        """
+        yield self.forward(plan)
+        self.move(plan, self._factors.pop(plan.step))
+
+    def landed(self) -> Iterator[Stepped]:
+        """What all steps that are not told yet said: nothing here, where each waits for itself."""
+        yield from ()
 
     def forward(self, plan: Plan) -> Stepped:
         """Look up, predict, and collect the gradients of a batch; nothing moves yet.
@@ -51,7 +88,7 @@ class Engine:
             loss = loss_of(logits[-1], plan, first, last)
             loss.backward()
             losses.append(float(loss.detach()))
-        return Stepped(sum(losses), torch.cat([one.detach() for one in logits]))
+        return Stepped(sum(losses), torch.cat([one.detach().cpu() for one in logits]), plan)
 
     def move(self, plan: Plan, factor: float = 1.0) -> None:
         """Move rows and weights by the gradients of `forward`.
@@ -67,6 +104,7 @@ class Engine:
 
     def pass_by(self, plan: Plan) -> None:
         """Do what a plan without inputs asks for: rows may come and go, nothing is trained."""
+        self._factors.pop(plan.step, None)
         self.tables.arrive(plan)
         self.tables.leave(plan)
 
@@ -74,7 +112,7 @@ class Engine:
         """The logits of a batch; nothing is kept for training."""
         with torch.no_grad():
             embedded = self.tables.lookup(plan.groups, gradients=False)
-            return self.dense.logits(plan.dense, embedded, train=False)
+            return self.dense.logits(plan.dense, embedded, train=False).cpu()
 
 
 def loss_of(logits: Tensor, plan: Plan, first: int = 0, last: int | None = None) -> Tensor:
@@ -87,8 +125,20 @@ def loss_of(logits: Tensor, plan: Plan, first: int = 0, last: int | None = None)
         last: The one after the last; None is the end of the batch.
     """
     part = slice(first, last)
-    if plan.logit_offset is not None:
-        logits = logits + plan.logit_offset[part]
+    offset = None if plan.logit_offset is None else plan.logit_offset[part].to(logits)
     labels, weight = plan.labels[part].to(logits), plan.weight[part].to(logits)
+    return weighted_loss(logits, labels, weight, offset, plan.capacity)
+
+
+def weighted_loss(
+    logits: Tensor,
+    labels: Tensor,
+    weight: Tensor,
+    offset: Tensor | None,
+    capacity: int | None = None,
+) -> Tensor:
+    """The weighted sum of inputs' logloss over a constant, by default their number."""
+    if offset is not None:
+        logits = logits + offset
     losses = binary_cross_entropy_with_logits(logits, labels, reduction="none")
-    return (losses * weight).sum() / plan.capacity
+    return (losses * weight).sum() / (capacity or len(labels))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,12 +18,16 @@ from slipstream.config import Config
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset, Part
 from slipstream.data.loader import Loader
+from slipstream.errors import SlipstreamError
 from slipstream.models import Model
+from slipstream.placement.counting import found_out
 from slipstream.plan import Plan
 from slipstream.skew.popularity import row_bytes
 from slipstream.training import build
+from slipstream.training.ahead import Ahead
 from slipstream.training.checkpoint import Checkpoints, Found, load
 from slipstream.training.diverged import DivergedError, diverged_after, diverged_in
+from slipstream.training.engine import Stepped
 from slipstream.training.evaluation import evaluate, first_inputs
 from slipstream.training.fit import described
 from slipstream.training.init_from import WarmStart, located, warm_start
@@ -78,6 +82,7 @@ def train(
     else:
         run.check_free(force)
     # Everything that can be wrong with what was asked for is found before the folder is touched.
+    build.check_device(config)
     build.check(config, dataset)
     order = build.order_of(config, dataset)
     config = build.resolved(config, order)
@@ -138,6 +143,8 @@ class Trainer:
         self._saved, self._saved_at = self.state.apart_from_time(), time.monotonic()
         self._scores: tuple[int, str, Scores] | None = None
         self._told: Report | None = None
+        self._logits: Tensor | None = None  # of the last step that said something
+        self._began: dict[int, int] = {}  # where the batches began of which nothing was said yet
         every = config.log.every_inputs
         self.log_every = every or max(config.batch_size, self.total // 100)
 
@@ -146,7 +153,12 @@ class Trainer:
         # Rows that a checkpoint brings need no first values.
         self.rooms = build.rooms_of(self.config, self.model.layout, self.dataset)
         self.engine = build.engine_of(
-            self.config, self.model, steps=0, fresh=found is None, rooms=self.rooms
+            self.config,
+            self.model,
+            steps=0,
+            fresh=found is None,
+            rooms=self.rooms,
+            say=self.hooks.say,
         )
         self._stack.callback(self.engine.tables.close)
         self.engine.tables.before_write = self.saver.before_update
@@ -199,10 +211,17 @@ class Trainer:
             Loader(self.dataset.train, self.config.batch_size, order=self.order)
         )
         tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
+        ahead = build.plans_ahead(self.config, self.rooms)
         with self._timed("plan"):
             plans = plans_from(
-                self.state, tiered, loader, lambda: self._batches(loader), self._stop_if_asked
+                self.state,
+                tiered,
+                loader,
+                lambda: loader if ahead else self._batches(loader),
+                self._stop_if_asked,
             )
+        if ahead:
+            plans = self._stack.enter_context(Ahead(plans, ahead))
         self.engine.tables.keep(tiered.kept(), self.state.step)
         coming: deque[Plan] = deque()
         self._what_is_due()
@@ -214,11 +233,11 @@ class Trainer:
                 break
             plan = coming.popleft()
             with self._timed("step"):
-                logits = self._step(plan)
+                self._step(plan)
             self.state.stepped(plan, self.row_bytes, self.engine.tables.clock())
             if plan.aside and self.state.carried["aside"] == 1:
                 self.hooks.say(f"Step {plan.step} {DOES_NOT_FIT}")
-            self._skip(plan, logits)
+            self._skip(plan)
             self._what_is_due()
             self._save_if_due()
         self.state.ended = True
@@ -241,31 +260,42 @@ class Trainer:
             plan = next(plans, None)
             if plan is None:
                 return
-            self.engine.tables.prepare(plan)
+            self.engine.prepare(plan, rate(self.config.schedule, plan.next_position, self.total))
             coming.append(plan)
 
-    def _step(self, plan: Plan) -> Tensor:
+    def _step(self, plan: Plan) -> None:
         if plan.n_valid == 0:  # all inputs up to its end were skipped
             self.engine.pass_by(plan)
-            return plan.labels[:0]
+            return
+        self._began[plan.step] = self.state.position
         try:
-            stepped = self.engine.forward(plan)
+            self._hear(self.engine.step(plan))
+        except (SlipstreamError, OSError):
+            raise
         except Exception:
             # Ctrl-C in a terminal also ends the compiler, which then fails; nothing has moved.
             if self.config.compile == "on" and self.hooks.stop():
                 self._stop()
             raise
-        if not math.isfinite(stepped.loss):
-            raise diverged_in(plan, stepped.loss, stepped.logits, self.state.position)
-        n = plan.n_valid
-        self.recent.add(stepped.logits[:n], plan.labels[:n], plan.weight[:n])
-        self.engine.move(plan, rate(self.config.schedule, plan.next_position, self.total))
-        return stepped.logits
+        if self.skipper is not None:  # it learns from each step before the next
+            self._hear(self.engine.landed())
 
-    def _skip(self, plan: Plan, logits: Tensor) -> None:
+    def _hear(self, said: Iterable[Stepped]) -> None:
+        """Take what steps say of their batches, in their order."""
+        for loss, logits, plan, needs in said:
+            found_out(self.state.carried, needs)
+            position = self._began.pop(plan.step)
+            if not math.isfinite(loss):
+                raise diverged_in(plan, loss, logits, position, moved=not self.engine.tells_first)
+            n = plan.n_valid
+            self.recent.add(logits[:n], plan.labels[:n], plan.weight[:n])
+            self._logits = logits
+
+    def _skip(self, plan: Plan) -> None:
         """Let skipping learn from a step, and decide what is due."""
         if self.skipper is None:
             return
+        logits = self._logits if plan.n_valid else plan.labels[:0]
         with self._timed("plan"):
             lines = self.skipper.after(plan, self.state.before, logits)
         for line in lines:
@@ -294,6 +324,7 @@ class Trainer:
         if self.state.reported == self.state.position:
             return
         self.state.reported = self.state.position
+        self._hear(self.engine.landed())
         self.peak.look()
         lately = self.recent.result()
         seconds = self.state.train_seconds
@@ -367,6 +398,8 @@ class Trainer:
             self.hooks.report(Report(part, done, len(inputs)))
             self._stop_if_asked()
 
+        with self._timed("step"):
+            self._hear(self.engine.landed())
         with self._timed("evaluate"):
             self.engine.tables.settle()
             scores = evaluate(
@@ -380,6 +413,7 @@ class Trainer:
 
     def _save(self) -> None:
         """Begin a checkpoint of everything as it is now; it is written beside the next steps."""
+        self._hear(self.engine.landed())
         if not self.engine.dense.finite:
             raise diverged_after(self.state.step)
         more = {f"recent.{name}": value for name, value in self.recent.state_dict().items()}

@@ -30,6 +30,15 @@ def keep_memory() -> bool:
     return bool(mapped and mallopt(_TRIM_THRESHOLD, _LARGE))
 
 
+def device_bytes(device: str) -> int:
+    """The most memory of a GPU that was in use at once; 0 on the CPU."""
+    if not device.startswith("cuda"):
+        return 0
+    import torch
+
+    return int(torch.cuda.max_memory_reserved(device))
+
+
 def anonymous() -> int:
     """Bytes of memory that belong to no file; 0 where the system does not say."""
     if not _STATUS.is_file():

@@ -11,6 +11,7 @@ from slipstream.placement.counting import per_input
 from slipstream.training import build
 from slipstream.training.checkpoint import weights_digest
 from slipstream.training.engine import Engine
+from slipstream.training.memory import device_bytes
 from slipstream.training.metrics import Scores
 from slipstream.training.state import State
 
@@ -50,8 +51,8 @@ def summary_of(
         "samples_per_second": state.inputs_trained / state.train_seconds,
         "phase_seconds": state.seconds,
         "waits": state.waits,
-        "peak_memory_bytes": {"host": host_bytes, "device": 0},
-        "weights_digest": weights_digest(engine.tables.stores, engine.dense.model.state_dict()),
+        "peak_memory_bytes": {"host": host_bytes, "device": device_bytes(config.device)},
+        "weights_digest": weights_digest(engine.tables.stores, engine.dense.weights),
         "versions": versions(),
     }
 

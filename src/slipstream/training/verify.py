@@ -15,6 +15,7 @@ from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
 from slipstream.embedding.store import RowStore
+from slipstream.placement.tiered import Tiered
 from slipstream.plan import Placement, Plan, Planner
 from slipstream.training import build
 from slipstream.training.engine import Engine
@@ -104,6 +105,7 @@ def verify(
         >>> [(one.steps, one.same_bits or one.largest < 1e-9, one.holds) for one in made]
         [(5, True, True), (5, True, True)]
     """
+    build.check_device(config)
     build.check(config, dataset)
     config = build.resolved(config, build.order_of(config, dataset))
     config = replace(config, compile="off")
@@ -113,7 +115,7 @@ def verify(
         allowed = ROUNDING16 if config.precision == "bf16" else ROUNDING
         resident = Comparison("float32, each step with everything resident", allowed)
     reference = Comparison("float64, all steps with the reference", EXACT64)
-    _Pair(dataset, config, "cpu").run(steps, resident, each, each_step=each_step)
+    _Pair(dataset, config).run(steps, resident, each, each_step=each_step)
     _Pair(dataset, in_float64(config), "reference").run(steps, reference, each)
     return [resident, reference]
 
@@ -130,7 +132,7 @@ def in_float64(config: Config) -> Config:
 class _Pair:
     """A training with a strategy, and one without it, on the same batches: those of its order."""
 
-    def __init__(self, dataset: Dataset, config: Config, kernels: str) -> None:
+    def __init__(self, dataset: Dataset, config: Config, kernels: str | None = None) -> None:
         self.dataset, self.config = dataset, config
         model, other = (build.model_of(config, dataset) for _ in range(2))
         rooms = build.rooms_of(config, model.layout, dataset)
@@ -139,6 +141,13 @@ class _Pair:
         self.resident: Placement = build.placement_of(model.layout, dataset)
         self.ours = build.engine_of(config, model, 0, rooms=rooms)
         self.theirs = build.engine_of(config, other, 0, kernels=kernels)
+        self.placed: Placement = self.resident
+        if kernels is None and build.kernels_for(config, rooms) == "gpu":
+            # The same kernels with every row on the device.
+            whole = build.everything(model.layout)
+            self.theirs = build.engine_of(config, other, 0, rooms=whole)
+            singles = [column.name for column in dataset.schema.singles]
+            self.placed = Tiered(model.layout, singles, whole, window=1)
 
     def run(
         self,
@@ -154,12 +163,15 @@ class _Pair:
         try:
             self.ours.tables.keep(self.placement.kept())
             ours = Planner(self.placement).plans(_noted(islice(loader, steps), kept))
-            theirs = Planner(self.resident).plans(_taken(kept))
+            self.theirs.tables.keep(self.placed.kept())
+            theirs = Planner(self.placed).plans(_taken(kept))
             for plan in self._prepared(ours):
                 if each_step:
                     self._from_common_state()
                 self._step(self.ours, plan)
-                self._step(self.theirs, next(theirs))
+                other = next(theirs)
+                self.theirs.prepare(other, self._factor(other))
+                self._step(self.theirs, other)
                 self._tell_order(plan.next_position)
                 into.steps += 1
                 if each_step:
@@ -169,39 +181,51 @@ class _Pair:
                 self._compare(into)
         finally:
             self.ours.tables.close()
+            self.theirs.tables.close()
             loader.close()
 
     def _prepared(self, plans: Iterator[Plan]) -> Iterator[Plan]:
         """The plans, with what the next ones need on its way."""
         coming: deque[Plan] = deque()
         for plan in plans:
-            self.ours.tables.prepare(plan)
+            self.ours.prepare(plan, self._factor(plan))
             coming.append(plan)
             if len(coming) == build.PREPARED:
                 yield coming.popleft()
         yield from coming
 
     def _step(self, engine: Engine, plan: Plan) -> None:
-        engine.forward(plan)
-        engine.move(plan, rate(self.config.schedule, plan.next_position, len(self.order)))
+        for _ in engine.step(plan):
+            pass
+
+    def _factor(self, plan: Plan) -> float:
+        return rate(self.config.schedule, plan.next_position, len(self.order))
 
     def _tell_order(self, position: int) -> None:
         """Give the order the loss that it asks for, as training does."""
         if (number := self.order.asks(position)) is not None:
             few = first_inputs(self.dataset.validation, self.config.ordering.validation_inputs)
+            self._settle()
             scores = evaluate(self.theirs, self.resident, few, self.config.batch_size)
             assert scores.logloss is not None, "checked before training began"
             self.order.tell(number, scores.logloss)
 
+    def _settle(self) -> None:
+        for engine in (self.ours, self.theirs):
+            for _ in engine.landed():
+                pass
+            engine.tables.settle()
+
     def _from_common_state(self) -> None:
-        self.ours.tables.settle()
+        self._settle()
         pairs = zip(self.ours.tables.stores, self.theirs.tables.stores, strict=True)
         for one, other in pairs:
             other.records[:] = one.records
+        self.theirs.tables.keep(self.placed.kept())
         self.theirs.dense.load_state_dict(self.ours.dense.state_dict())
 
     def _compare(self, into: Comparison) -> None:
-        self.ours.tables.settle()
+        self._settle()
         into.rows = into.values = 0  # those of the last time count
         pairs = zip(self.ours.tables.stores, self.theirs.tables.stores, strict=True)
         for one, other in pairs:

@@ -1,0 +1,172 @@
+"""The fast tier in the memory of a device: its rows are looked up and moved as packed plans say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from slipstream.embedding.device.group_packing import COUNTS
+from slipstream.embedding.kernels.gpu import lookup, moves, touch, update
+from slipstream.embedding.kernels.gpu import place as placing
+from slipstream.embedding.kernels.gpu.rows import Shape
+from slipstream.embedding.spec import Embedded, Group, Layout
+from slipstream.plan import Moves, Numbered
+
+_TOUCHED = ("rows", "starts", "sources", "long_rows", "long_starts", "chunk_of")
+Packed = Mapping[str, Tensor]
+"""A packed plan on the device, by the names of its sections."""
+_FILL, _EVICT, _COLD = (COUNTS.index(name) for name in ("fill", "evict", "cold"))
+
+
+class Arena:
+    """The slots of every group.
+
+    Args:
+        layout: Tables and features.
+        slots: How many each group has.
+        device: Where they are.
+    """
+
+    def __init__(self, layout: Layout, slots: Sequence[int], device: torch.device) -> None:
+        self.layout, self.device = layout, device
+        self._numbered: list[Numbered] = []
+        self.shapes = [Shape.of(group) for group in layout.groups]
+        self.records = [
+            torch.zeros((count, shape.words), dtype=torch.int32, device=device)
+            for count, shape in zip(slots, self.shapes, strict=True)
+        ]
+        kinds = [feature.kind for feature in layout.features]
+        self._places = [
+            torch.tensor(
+                [p for p, n in enumerate(group.features) if kinds[n] == "single"],
+                dtype=torch.int32,
+                device=device,
+            )
+            for group in layout.groups
+        ]
+
+    @property
+    def bytes(self) -> int:
+        """Memory of all slots."""
+        return sum(one.nbytes for one in self.records)
+
+    def number(self, kept: Sequence[Moves]) -> None:
+        """Be told which rows the device finds by their ids, for plans that it finishes."""
+        found = [moves.numbered for moves in kept if moves.numbered is not None]
+        self._numbered = [Numbered(*(one.to(self.device) for one in some)) for some in found]
+
+    def arrive(self, plan: Packed) -> None:
+        """Put the rows that came into their slots."""
+        for number, records in enumerate(self.records):
+            count = plan[f"{number}.counts"][_FILL : _FILL + 1]
+            moves.put(records, plan[f"{number}.fill"], count, plan[f"{number}.staged"])
+
+    def find(self, plan: Packed) -> None:
+        """Find the slots of the batch's ids, in a plan that the device finishes."""
+        for number, numbered in enumerate(self._numbered):
+            if f"{number}.cold_places" not in plan:
+                continue
+            mine = {
+                name: plan[f"{number}.{name}"]
+                for name in ("cold_places", "cold_slots", "counts", "slots")
+            }
+            placing.place(
+                plan["ids"],
+                plan["n_valid"],
+                *numbered,
+                mine["cold_places"],
+                mine["cold_slots"],
+                mine["counts"][_COLD : _COLD + 1],
+                mine["slots"],
+            )
+
+    def touch(self, plan: Packed) -> None:
+        """Find what the rows of a batch are moved by, in a plan that the device finishes."""
+        for number in range(len(self._numbered)):
+            if f"{number}.cold_places" not in plan:
+                continue
+            features = len(self.layout.groups[number].features)
+            out = (plan[f"{number}.{name}"] for name in (*_TOUCHED, "counts"))
+            touch.touch(plan[f"{number}.slots"], self._places[number], features, *out)
+
+    def leave(self, plan: Packed, out: Packed) -> None:
+        """Copy the rows that leave to where they are taken from, and say how many moved."""
+        for number, records in enumerate(self.records):
+            count = plan[f"{number}.counts"][_EVICT : _EVICT + 1]
+            moves.take(records, plan[f"{number}.evict"], count, out[f"{number}.left"])
+            out[f"{number}.touched"].copy_(plan[f"{number}.counts"][:1])
+
+    def lookup(self, plan: Packed, part: int = 0) -> Embedded:
+        """The vectors of one part of a batch, zeros elsewhere: leaves that collect gradients."""
+        span = plan["spans"][part : part + 2]
+        inputs = len(plan["labels"])
+        vectors, sequences, lengths = [], {}, {}
+        for number, group in enumerate(self.layout.groups):
+            shape, records = self.shapes[number], self.records[number]
+            made = torch.empty(
+                (inputs, len(group.features), group.dim), dtype=shape.dtype, device=self.device
+            )
+            slots = plan[f"{number}.slots"]
+            lookup.singles(records, slots, self._places[number], span, made, list(shape))
+            for place, n in enumerate(group.features):
+                kind = self.layout.features[n].kind
+                if kind != "single":
+                    lists = (plan[f"{number}.values {n}"], plan[f"{number}.offsets {n}"])
+                    lookup.pooled(records, *lists, span, made, place, kind == "mean", list(shape))
+            vectors.append(made.requires_grad_())
+            for n in group.sequences:
+                offsets = plan[f"{number}.offsets {n}"]
+                length = self.layout.features[n].length
+                steps = torch.empty(
+                    (inputs, length, group.dim), dtype=shape.dtype, device=self.device
+                )
+                values = plan[f"{number}.values {n}"]
+                lookup.steps(records, values, offsets, span, steps, list(shape))
+                sequences[n], lengths[n] = steps.requires_grad_(), offsets.diff().long()
+        order = self.layout.sequences
+        return Embedded(
+            tuple(vectors), tuple(sequences[n] for n in order), tuple(lengths[n] for n in order)
+        )
+
+    def move(self, plan: Packed, parts: Sequence[Embedded]) -> None:
+        """Move the rows by the gradients that the lookups of all parts have collected."""
+        for number, group in enumerate(self.layout.groups):
+            gradient = self._gradient(number, group, plan, parts)
+            if gradient is None:
+                continue
+            update.move(
+                self.records[number],
+                *(plan[f"{number}.{name}"] for name in (*_TOUCHED, "counts")),
+                gradient,
+                plan["parameters"][number],
+                update.NUMBER[group.optimizer.name],
+                list(self.shapes[number]),
+            )
+
+    def _gradient(
+        self, number: int, group: Group, plan: Packed, parts: Sequence[Embedded]
+    ) -> Tensor | None:
+        """The gradient vectors of a group as `Touched` numbers them."""
+        order = self.layout.sequences
+        leaves = [[part.vectors[number] for part in parts]]
+        leaves += [[part.sequences[order.index(n)] for part in parts] for n in group.sequences]
+        if all(leaf.grad is None for some in leaves for leaf in some):
+            return None
+        pieces = [_summed(some) for some in leaves]
+        for place, n in enumerate(group.features):
+            if self.layout.features[n].kind == "mean":
+                sizes = plan[f"{number}.offsets {n}"].diff().clamp(min=1)
+                pieces[0][:, place] /= sizes.to(pieces[0].dtype)[:, None]
+        flat = [piece.reshape(-1, group.dim) for piece in pieces]
+        return flat[0].contiguous() if len(flat) == 1 else torch.cat(flat)
+
+
+def _summed(parts: Sequence[Tensor]) -> Tensor:
+    """The gradients of the parts of a batch: each has zeros where the others have theirs."""
+    found = [leaf.grad for leaf in parts if leaf.grad is not None]
+    total = found[0] if found else torch.zeros_like(parts[0])
+    for other in found[1:]:
+        total = total + other
+    return total

@@ -1,0 +1,42 @@
+"""A plan whose rows do not fit the fast tier: on a device it has slots of its own for one step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slipstream.data.inputs import Array
+from slipstream.plan import GroupPlan, ListSlots, Moves, Plan
+
+_NONE = torch.empty(0, dtype=torch.int64)
+_NOTHING = Moves(_NONE, _NONE)
+
+
+def by_itself(plan: Plan) -> tuple[list[Array], Plan]:
+    """The rows that a plan in the slow tier needs, and the plan with these in their own slots.
+
+    Row `rows[k]` of a group is in slot k.
+    """
+    rows, groups = [], []
+    for group in plan.groups:
+        used = [group.slots.numpy().reshape(-1)]
+        used += [lists.slots.numpy() for lists in group.lists.values()]
+        found = np.unique(np.concatenate(used))
+        found = found[found >= 0]
+        rows.append(found)
+        groups.append(_renumbered(group, found))
+    return rows, replace(plan, groups=tuple(groups))
+
+
+def _renumbered(group: GroupPlan, rows: Array) -> GroupPlan:
+    def slots(of: Tensor) -> Tensor:
+        places = torch.from_numpy(np.searchsorted(rows, of.numpy()))
+        return torch.where(of < 0, of, places)
+
+    assert group.touched is not None, "plans for a device are plans for training"
+    lists = {n: ListSlots(slots(one.slots), one.offsets) for n, one in group.lists.items()}
+    touched = replace(group.touched, rows=slots(group.touched.rows))
+    return GroupPlan(slots(group.slots), lists, touched, _NOTHING, _NOTHING)

@@ -1,0 +1,68 @@
+"""Blocks of memory in pairs, one on the host and one on the device, used again when free."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from slipstream.data.inputs import Array
+from slipstream.embedding.device.lanes import Mark
+from slipstream.embedding.device.sections import Sections
+
+
+@dataclass
+class Block:
+    """The same bytes on the host, in memory that a device copies from, and on the device.
+
+    Args:
+        sections: What is in it.
+        host: The bytes on the host.
+        device: The bytes on the device.
+        free: When what was last asked of it is done.
+    """
+
+    sections: Sections
+    host: Tensor
+    device: Tensor
+    free: Mark = field(default_factory=Mark)
+    arrays: dict[str, Array] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.arrays = self.sections.arrays(self.host.numpy())
+
+
+class Blocks:
+    """Hands out blocks; as many are made as are in use at once.
+
+    Args:
+        device: Where the other half of each is.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._lock = threading.Lock()
+        self._free: deque[Block] = deque()
+        self._sections: Sections | None = None
+
+    def take(self, sections: Sections) -> Block:
+        """A block of these sections; who writes to it waits until it is free."""
+        with self._lock:
+            if self._sections is not sections:
+                self._sections = sections
+                self._free.clear()
+            if self._free:
+                return self._free.popleft()
+        pin = self._device.type == "cuda"
+        host = torch.zeros(sections.bytes, dtype=torch.uint8, pin_memory=pin)
+        return Block(sections, host, torch.zeros_like(host, device=self._device))
+
+    def give_back(self, block: Block, free: Mark) -> None:
+        """Let a block be used again once the work up to a mark is done."""
+        block.free = free
+        with self._lock:
+            if block.sections is self._sections:
+                self._free.append(block)

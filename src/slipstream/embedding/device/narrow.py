@@ -1,0 +1,59 @@
+"""What packing a plan does number by number: compiled, without the interpreter lock."""
+
+from __future__ import annotations
+
+from slipstream.compiled import compiled
+from slipstream.data.inputs import Array
+
+SHORT = 32
+"""The longest list of sources that is summed in order."""
+CHUNK = 128
+"""Sources of a chunk of a longer list."""
+
+
+@compiled
+def narrow(numbers: Array, into: Array) -> None:
+    """Copy numbers to the beginning of an array of narrower ones."""
+    for k in range(len(numbers)):
+        into[k] = numbers[k]
+
+
+@compiled
+def long_sizes(starts: Array) -> tuple[int, int]:
+    """How many lists are longer than `SHORT`, and how many chunks these have."""
+    long = chunks = 0
+    for u in range(len(starts) - 1):
+        size = starts[u + 1] - starts[u]
+        if size > SHORT:
+            long += 1
+            chunks += (size + CHUNK - 1) // CHUNK
+    return long, chunks
+
+
+@compiled
+def long_lists(
+    starts: Array, long_rows: Array, long_starts: Array, chunk_of: Array
+) -> tuple[int, int]:
+    """Write down the lists that are longer than `SHORT`.
+
+    Args:
+        starts: Where each list begins, and the end of the last.
+        long_rows: Out: their numbers.
+        long_starts: Out: where the chunks of each begin, and the number of all.
+        chunk_of: Out: for each chunk the place of its list in `long_rows`.
+
+    Returns:
+        How many lists and chunks there are.
+    """
+    long = chunks = 0
+    for u in range(len(starts) - 1):
+        size = starts[u + 1] - starts[u]
+        if size > SHORT:
+            long_rows[long] = u
+            long_starts[long] = chunks
+            for _ in range((size + CHUNK - 1) // CHUNK):
+                chunk_of[chunks] = long
+                chunks += 1
+            long += 1
+    long_starts[long] = chunks
+    return long, chunks

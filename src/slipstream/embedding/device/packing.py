@@ -1,0 +1,142 @@
+"""Plans as a device wants them: every size fixed, every number 32 bits, all in one block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from slipstream.data.inputs import Array
+from slipstream.embedding.device.group_packing import GroupPacking, needs_of
+from slipstream.embedding.device.sections import Section, Sections
+from slipstream.embedding.kernels.rows import parameters
+from slipstream.embedding.spec import Layout
+from slipstream.plan import Plan
+
+_SPARE = 1.25
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How the plans of a layout are packed, with room for batches of these sizes.
+
+    Args:
+        layout: Tables and features.
+        inputs: Inputs of a batch.
+        dense: Dense values of an input.
+        room: How much fits, by the names that `needs` gives.
+        number: float32, or float64 for checks: of labels, weights and dense values.
+        weights: How many numbers say how dense weights move.
+        columns: Single columns of the data set, for plans that the device finishes; else 0.
+    """
+
+    layout: Layout
+    inputs: int
+    dense: int
+    room: Mapping[str, int]
+    number: torch.dtype = torch.float32
+    weights: int = 0
+    columns: int = 0
+
+    @cached_property
+    def groups(self) -> list[GroupPacking]:
+        """How the plan of each group is packed."""
+        made = []
+        for number, group in enumerate(self.layout.groups):
+            start = f"{number}."
+            room = {n.removeprefix(start): s for n, s in self.room.items() if n.startswith(start)}
+            made.append(GroupPacking(self.layout, group, self.inputs, room))
+        return made
+
+    @cached_property
+    def sections(self) -> Sections:
+        """What a packed plan has, in order."""
+        made = {
+            "labels": Section(self.number, (self.inputs,)),
+            "weight": Section(self.number, (self.inputs,)),
+            "logit_offset": Section(self.number, (self.inputs,)),
+            "dense": Section(self.number, (self.inputs, self.dense)),
+            "parameters": Section(torch.float64, (len(self.layout.groups), 4)),
+            "weights": Section(torch.float64, (self.weights,)),
+            "spans": Section(torch.int32, (3,)),
+            "n_valid": Section(torch.int32, (1,)),
+            "ids": Section(torch.int32, (self.inputs, self.columns)),
+        }
+        for number, group in enumerate(self.groups):
+            made |= {f"{number}.{name}": one for name, one in group.sent().items()}
+        return Sections(made)
+
+    @cached_property
+    def beside(self) -> Sections:
+        """What the device works out of it, and keeps until the step is done."""
+        return Sections(
+            {
+                f"{number}.{name}": one
+                for number, group in enumerate(self.groups)
+                for name, one in group.beside().items()
+            }
+        )
+
+    @cached_property
+    def _names(self) -> list[list[tuple[str, str]]]:
+        """For each group what is sent of it, by its own names and by those of the block."""
+        return [
+            [(name, f"{number}.{name}") for name in group.sent()]
+            for number, group in enumerate(self.groups)
+        ]
+
+    def fits(self, needed: Mapping[str, int]) -> bool:
+        """Whether there is room for a plan with these needs."""
+        return all(size <= self.room[name] for name, size in needed.items())
+
+    def pack(self, plan: Plan, factor: float, into: Mapping[str, Array]) -> None:
+        """Write a plan into the arrays of a block, all but dense weights and rows that come.
+
+        Args:
+            plan: The plan.
+            factor: Of all learning rates.
+            into: The arrays of the block.
+        """
+        into["labels"][:] = plan.labels.numpy()
+        into["weight"][:] = plan.weight.numpy()
+        into["dense"][:] = plan.dense.numpy()
+        into["logit_offset"][:] = 0 if plan.logit_offset is None else plan.logit_offset.numpy()
+        into["spans"][:] = 0, plan.parts[0] if plan.parts else self.inputs, self.inputs
+        into["n_valid"][:] = plan.n_valid
+        if plan.ids is not None:
+            into["ids"][:] = plan.ids.numpy()
+        for number, (packing, one) in enumerate(zip(self.groups, plan.groups, strict=True)):
+            own = packing.group.optimizer
+            into["parameters"][number] = parameters(
+                own, own.lr * factor, plan.step, np.dtype(np.float64)
+            )
+            packing.pack(one, {name: into[whole] for name, whole in self._names[number]})
+
+
+def needs(plan: Plan) -> dict[str, int]:
+    """The room that a plan takes, by group and name."""
+    return {
+        f"{number}.{name}": size
+        for number, group in enumerate(plan.groups)
+        for name, size in needs_of(group).items()
+    }
+
+
+def room_for(needed: Mapping[str, int], before: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Room for a plan with these needs, and for what had room before, with some to spare.
+
+    Example:
+        >>> room_for({"0.touched": 1000}, {"0.touched": 1300})
+        {'0.touched': 1300}
+        >>> room_for({"0.touched": 2000}, {"0.touched": 1300})
+        {'0.touched': 2560}
+    """
+    before = before or {}
+    made = {}
+    for name, size in needed.items():
+        had = before.get(name, 0)
+        made[name] = had if 0 < size <= had else -(-int(size * _SPARE + 1) // 256) * 256
+    return made

@@ -1,0 +1,65 @@
+"""One block of memory for everything that a step needs to know: one copy takes it to the device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slipstream.data.inputs import Array
+
+_ALIGNMENT = 64
+_NUMPY: dict[torch.dtype, np.dtype[Any]] = {
+    torch.int32: np.dtype(np.int32),
+    torch.float32: np.dtype(np.float32),
+    torch.float64: np.dtype(np.float64),
+}
+
+
+class Section(NamedTuple):
+    """A tensor in the block: what is in it, and its shape."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """How much it takes."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class Sections:
+    """Tensors by name, one behind the other in a block of bytes."""
+
+    all: Mapping[str, Section]
+
+    @property
+    def bytes(self) -> int:
+        """Size of a block."""
+        return sum(_aligned(one.bytes) for one in self.all.values())
+
+    def tensors(self, block: Tensor) -> dict[str, Tensor]:
+        """The tensors in a block, as views of it."""
+        views, start = {}, 0
+        for name, one in self.all.items():
+            views[name] = block[start : start + one.bytes].view(one.dtype).view(one.shape)
+            start += _aligned(one.bytes)
+        return views
+
+    def arrays(self, block: Array) -> dict[str, Array]:
+        """The same, of a block in host memory."""
+        views, start = {}, 0
+        for name, one in self.all.items():
+            views[name] = np.ndarray(one.shape, _NUMPY[one.dtype], block, start)
+            start += _aligned(one.bytes)
+        return views
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT

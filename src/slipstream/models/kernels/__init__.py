@@ -1,0 +1,1 @@
+"""Kernels for the dense part of models, in Triton."""

@@ -1,0 +1,254 @@
+"""The step on a device: everything of it is one recording, replayed for every batch.
+
+A step reads its plan from one block and leaves what it gives in another, both always the same.
+The first steps run as they come, which compiles what they need; then one is recorded. Recorded or
+not, it is the same work in the same order, and so are the bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from slipstream.config import Config
+from slipstream.embedding.device.arena import Arena, Packed
+from slipstream.embedding.device.aside import by_itself
+from slipstream.embedding.device.carrier import Carrier, Done, given_by
+from slipstream.embedding.device.lanes import Lane
+from slipstream.embedding.device.packing import Packing
+from slipstream.embedding.tables import Embeddings
+from slipstream.models import Model
+from slipstream.plan import Plan
+from slipstream.training.dense import DensePart
+from slipstream.training.engine import Engine, Stepped, weighted_loss
+from slipstream.training.flat import PARAMETERS, FlatOptimizer
+
+_BEFORE_RECORDING = 3
+
+
+class Bench:
+    """What a step works on: the block of its plan, and that of what it gives.
+
+    Args:
+        packing: How plans are packed.
+        arena: The slots.
+    """
+
+    def __init__(self, packing: Packing, arena: Arena) -> None:
+        self.packing, self.given = packing, given_by(packing, arena)
+        self.block, self.out, beside = (
+            torch.zeros(one.bytes, dtype=torch.uint8, device=arena.device)
+            for one in (packing.sections, self.given, packing.beside)
+        )
+        self.plan = packing.sections.tensors(self.block) | packing.beside.tensors(beside)
+        self.gives = self.given.tensors(self.out)
+
+
+class RecordedEngine(Engine):
+    """Embedding tables with their fast tier on a device, and a dense part there.
+
+    Args:
+        tables: The rows on the host.
+        dense: The dense part.
+        arena: The fast tier.
+        carrier: Carries rows and plans.
+        parts: Parts of a batch.
+        record: Whether to record steps where that is possible.
+        say: Told a sentence that a user should see.
+    """
+
+    tells_first = False
+
+    def __init__(
+        self,
+        tables: Embeddings,
+        dense: DensePart,
+        arena: Arena,
+        carrier: Carrier,
+        *,
+        parts: int = 1,
+        record: bool = True,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        super().__init__(tables, dense)
+        self._arena, self._carrier, self._parts, self._say = arena, carrier, parts, say
+        self._record = record and arena.device.type == "cuda"
+        self._side = Lane(arena.device)
+        self._bench: Bench | None = None
+        self._recording: torch.cuda.CUDAGraph | None = None
+        self._warm = 0
+
+    def prepare(self, plan: Plan, factor: float = 1.0) -> None:
+        """Send a coming plan ahead, with `factor` of all learning rates."""
+        if plan.aside:
+            self._factors[plan.step] = factor
+        self._carrier.prepare(plan, factor)
+
+    def step(self, plan: Plan) -> Iterator[Stepped]:
+        """Step through a plan that was prepared; gives what earlier steps said by now."""
+        if plan.aside:
+            yield from self._aside(plan)
+            return
+        bench = self._send_in(plan)
+        self._run(bench)
+        self._flat.step_number = plan.step
+        self._carrier.leave(plan, bench.given, bench.out)
+        yield from _said(self._carrier.done())
+
+    def pass_by(self, plan: Plan) -> None:
+        """Do what a plan without inputs asks for: rows may come and go, nothing is trained."""
+        bench = self._send_in(plan)
+        self._arena.arrive(bench.plan)
+        self._arena.leave(bench.plan, bench.gives)
+        self._carrier.leave(plan, bench.given, bench.out)
+
+    def _aside(self, plan: Plan) -> Iterator[Stepped]:
+        """A step whose rows do not fit the fast tier: they are on the device for it alone."""
+        yield from self.landed()
+        self._carrier.lend(plan)
+        rows, alone = by_itself(plan)
+        arena = Arena(self._arena.layout, [len(one) for one in rows], self._arena.device)
+        self._carrier.copy_in(rows, arena)
+        bench = Bench(self._carrier.packing_for(alone), arena)
+        host = torch.zeros(bench.packing.sections.bytes, dtype=torch.uint8)
+        arrays = bench.packing.sections.arrays(host.numpy())
+        self._carrier.pack_into(bench.packing, alone, self._factors.pop(plan.step), arrays)
+        bench.block.copy_(host)
+        self._work(arena, bench)
+        self._flat.step_number = plan.step
+        self._carrier.copy_out(rows, arena)
+        self._carrier.take_back(plan)
+        yield Stepped(float(bench.gives["loss"]), bench.gives["logits"].cpu(), plan)
+
+    def _send_in(self, plan: Plan) -> Bench:
+        """Have the plan in its block, with the rows that come."""
+        sent = self._carrier.arrive(plan)
+        if self._bench is None or sent.packing is not self._bench.packing:
+            if self._arena.device.type == "cuda":
+                torch.cuda.synchronize(self._arena.device)
+            self._bench = Bench(sent.packing, self._arena)
+            self._recording, self._warm = None, 0
+        self._bench.block.copy_(sent.block.device)
+        self._carrier.arrived(sent)
+        return self._bench
+
+    def landed(self) -> Iterator[Stepped]:
+        """What all steps that are not told yet said; waits for them."""
+        yield from _said(self._carrier.done(wait=True))
+
+    @property
+    def _flat(self) -> FlatOptimizer:
+        assert self.dense.flat is not None, "weights that a recorded step moves lie in one row"
+        return self.dense.flat
+
+    def _run(self, bench: Bench) -> None:
+        if self._recording is None and self._record and self._warm >= _BEFORE_RECORDING:
+            self._try_to_record(bench)
+        if self._recording is not None:
+            self._recording.replay()
+        else:
+            self._work(self._arena, bench)
+        self._warm += 1
+
+    def _try_to_record(self, bench: Bench) -> None:
+        graph = torch.cuda.CUDAGraph()
+        try:
+            # Other threads go on copying meanwhile.
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                self._work(self._arena, bench)
+        except Exception as error:
+            self._record = False
+            torch.cuda.synchronize(self._arena.device)
+            self._say(f"Steps are not recorded, which makes them slower: {error}")
+            return
+        self._recording = graph
+
+    def _work(self, arena: Arena, bench: Bench) -> None:
+        """One step, from the block of its plan to the block of what it gives."""
+        plan, gives = bench.plan, bench.gives
+        arena.arrive(plan)
+        arena.find(plan)
+        self._side.after(self._carrier.compute)
+        with self._side.used():  # nothing needs it before rows move
+            arena.touch(plan)
+        losses, logits, embedded = [], [], []
+        for part in range(self._parts):
+            embedded.append(arena.lookup(plan, part))
+            logits.append(self.dense.logits(plan["dense"], embedded[-1]))
+            weight = plan["weight"]
+            if self._parts > 1:
+                weight = weight * _inside(plan, part)
+            loss = weighted_loss(logits[-1], plan["labels"], weight, plan["logit_offset"])
+            loss.backward()
+            losses.append(loss.detach())
+        self._carrier.compute.after(self._side)
+        arena.move(plan, embedded)
+        self._flat.move(plan["weights"])
+        arena.leave(plan, gives)
+        told, loss = logits[0].detach(), losses[0]
+        for part in range(1, self._parts):
+            told = torch.where(_inside(plan, part), logits[part].detach(), told)
+            loss = loss + losses[part]
+        gives["logits"].copy_(told)
+        gives["loss"].copy_(loss.reshape(1))
+
+
+def _inside(plan: Packed, part: int) -> Tensor:
+    """Which inputs are of a part."""
+    numbers = torch.arange(len(plan["labels"]), device=plan["labels"].device)
+    first, last = plan["spans"][part], plan["spans"][part + 1]
+    return (numbers >= first) & (numbers < last)
+
+
+def _said(all_done: Iterable[Done]) -> Iterator[Stepped]:
+    """What steps said of their batches, where these had inputs."""
+    for loss, logits, plan, counts in all_done:
+        pairs = zip(plan.groups, counts, strict=True)
+        needs = sum(count for group, count in pairs if group.cold is not None)
+        if plan.n_valid:
+            yield Stepped(loss, logits, plan, needs)
+
+
+def recorded_engine(
+    config: Config,
+    model: Model,
+    slots: Sequence[int],
+    *,
+    seed: int | None,
+    parts: int = 1,
+    say: Callable[[str], None] = lambda _: None,
+) -> RecordedEngine:
+    """An engine with its fast tier on the device of a configuration.
+
+    Args:
+        config: Device, precision, and how weights move.
+        model: The dense part.
+        slots: The size of the fast tier of each group.
+        seed: Of the first values of rows; None leaves zeros.
+        parts: Parts of a batch.
+        say: Told a sentence that a user should see.
+    """
+    device = torch.device(config.device)
+    tables = Embeddings(model.layout, seed=seed, device=device)
+    dense = DensePart(
+        model,
+        config.dense,
+        config.precision,
+        config.compile == "on",
+        device=device,
+        recorded=True,
+    )
+    assert dense.flat is not None, "weights that a recorded step moves lie in one row"
+    arena = Arena(model.layout, slots, device)
+    exact = any(table.storage == "fp64" for table in model.layout.tables)
+    carrier = tables.mover = Carrier(
+        tables.stores,
+        arena,
+        lambda group, rows: tables.before_write(group, rows),
+        torch.float64 if exact else torch.float32,
+        PARAMETERS,
+        dense.flat.set_parameters,
+    )
+    return RecordedEngine(tables, dense, arena, carrier, parts=parts, say=say)

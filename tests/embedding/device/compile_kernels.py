@@ -1,0 +1,62 @@
+"""Compiles every kernel for a GPU of compute capability 9.0, which takes none: a program."""
+
+import os
+
+os.environ["TRITON_INTERPRET"] = "0"
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from slipstream.embedding.kernels.gpu import dense, lookup, moves, place, touch, update
+
+TARGET = GPUTarget("cuda", 90, 32)
+TYPES = {"counts": "*i32", "parameters": "*fp64", "halves": "*i16", "both": "*i64", "total": "*i64"}
+SIZES = ("capacity", "features", "length", "count", "place", "width", "lookups", "singles")
+SCALARS = (*SIZES, "chunks", "room")
+NUMBERS = ("values", "vectors", "steps", "gradient", "partial", "weights", "second")
+
+
+def compiled(kernel, number, **constants):
+    """Compile a kernel whose arguments have the types that their names have everywhere."""
+    signature = {}
+    for name in kernel.arg_names:
+        if name in constants:
+            signature[name] = "constexpr"
+        elif name in NUMBERS or (name == "first" and kernel is dense._move):
+            signature[name] = f"*{number}"
+        elif name in SCALARS and not (name == "count" and kernel is moves._copy):
+            signature[name] = "i32"
+        else:
+            signature[name] = TYPES.get(name, "*i64" if name == "order" else "*i32")
+    fixed = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
+    made = triton.compile(ASTSource(kernel, signature, constexprs=fixed), target=TARGET)
+    assert "ptx" in made.asm
+    print(kernel.__name__, number, constants.get("OPTIMIZER", ""))
+
+
+for storage, number, words, dim, optimizer in (
+    (0, "fp32", 17, 16, 2),
+    (1, "fp64", 400, 100, 1),
+    (2, "fp32", 250, 100, 3),
+    (3, "fp32", 16, 16, 0),
+):
+    shape = (storage, words, dim, dim, dim)
+    columns = triton.next_power_of_2(dim)
+    common = {"SHAPE": shape, "COLUMNS": columns}
+    compiled(lookup._singles, number, INPUTS=1024 // columns, **common)
+    compiled(lookup._pooled, number, INPUTS=512 // columns, MEAN=True, **common)
+    compiled(lookup._steps, number, PLACES=1024 // columns, **common)
+    compiled(update._chunks, number, AT_ONCE=2048 // columns, **common)
+    moved = {"OPTIMIZER": optimizer, **common}
+    compiled(update._move_long, number, AT_ONCE=2048 // columns, **moved)
+    compiled(update._move_short, number, ROWS=512 // columns, **moved)
+for optimizer in dense.NUMBER.values():
+    compiled(dense._move, "fp32", OPTIMIZER=optimizer, IS_DOUBLE=False, BLOCK=1024)
+compiled(moves._copy, "", OUT=True, WORDS=17, ROWS=64, COLUMNS=32)
+for kernel in (place._by_number, place._told):
+    compiled(kernel, "", BLOCK=1024)
+for name in ("_keys", "_firsts", "_rows", "_sizes", "_long"):
+    compiled(getattr(touch, name), "", BLOCK=1024)
+compiled(touch._chunk_of, "", BLOCK=1024, HALVINGS=14)
+print("all compiled")

@@ -1,0 +1,195 @@
+"""The kernels of a GPU against the reference, in Triton's interpreter where there is no GPU."""
+
+import numpy as np
+import pytest
+import torch
+from embedding.layouts import OPTIMIZERS, batch_of, layouts, placement_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slipstream.embedding.device.arena import Arena
+from slipstream.embedding.device.packing import Packing, needs, room_for
+from slipstream.embedding.optimizers import Adam, RowwiseAdagrad, Sgd
+from slipstream.embedding.spec import Feature, Layout, TableSpec
+from slipstream.embedding.tables import Embeddings
+from slipstream.plan import GroupPlan, Moves, Plan
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+NOTHING = Moves(torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64))
+
+
+def plan_of(layout, capacity, n, seed, step=1) -> Plan:
+    """A batch of random ids with every row in its own slot."""
+    groups = tuple(
+        GroupPlan(group.slots, group.lists, group.touched, NOTHING, NOTHING)
+        for group in placement_of(layout).plan(*batch_of(layout, capacity, n, seed), n)
+    )
+    none = torch.zeros(capacity)
+    numbers = torch.arange(capacity)
+    return Plan(step, numbers, n, n, none, none[:, None], none, None, groups)
+
+
+def in_place(plan: Plan) -> list[GroupPlan]:
+    """The same for tables without a fast tier."""
+    return [GroupPlan(one.slots, one.lists, one.touched) for one in plan.groups]
+
+
+def packed(layout, plan, *, shuffle=None):
+    """The plan as it is on the device; with `shuffle` in other slots."""
+    packing = Packing(layout, plan.capacity, plan.dense.shape[1], room_for(needs(plan)))
+    block = torch.zeros(packing.sections.bytes, dtype=torch.uint8)
+    packing.pack(plan, 1.0, packing.sections.arrays(block.numpy()))
+    views = packing.sections.tensors(block.to(DEVICE))
+    for number, order in enumerate(shuffle or ()):
+        order = order.to(DEVICE)
+        for name in ["slots", "rows", *(n for n in views if n.startswith(f"{number}.values"))]:
+            name = name if "." in name else f"{number}.{name}"
+            old = views[name].long()
+            inside = (old >= 0) & (old < len(order))
+            views[name].copy_(torch.where(inside, order[old.clamp(0, len(order) - 1)], old))
+    return views
+
+
+def arena_of(tables: Embeddings, shuffle=None) -> Arena:
+    """All rows of tables on the device."""
+    arena = Arena(tables.layout, [len(s.records) for s in tables.stores], DEVICE)
+    for number, store in enumerate(tables.stores):
+        records = torch.from_numpy(store.records.copy()).to(DEVICE)
+        if shuffle is not None:
+            arena.records[number][shuffle[number].to(DEVICE)] = records
+        else:
+            arena.records[number].copy_(records)
+    return arena
+
+
+def gradients_for(embedded, seed):
+    """A random gradient at every vector."""
+    generator = torch.Generator().manual_seed(seed)
+    for leaf in (*embedded.vectors, *embedded.sequences):
+        leaf.grad = torch.randn(leaf.shape, generator=generator, dtype=leaf.dtype).to(leaf.device)
+
+
+def assert_rows(arena: Arena, tables: Embeddings, **tolerance) -> None:
+    for records, store in zip(arena.records, tables.stores, strict=True):
+        mine = type(store)(store.group)
+        mine.records[:] = records.cpu().numpy()
+        rows = torch.arange(store.group.rows)
+        (ours, states), (wanted, others) = mine.read(rows), store.read(rows)
+        torch.testing.assert_close(ours, wanted, **tolerance)
+        torch.testing.assert_close(states, others, **tolerance)
+
+
+def check(layout, capacity, n, seed, steps=1, **tolerance) -> None:
+    plain = Embeddings(layout, engine="reference")
+    arena = arena_of(plain)
+    for step in range(1, steps + 1):
+        plan = plan_of(layout, capacity, n, seed + step, step)
+        views = packed(layout, plan)
+        ours, theirs = arena.lookup(views), plain.lookup(in_place(plan))
+        for left, right in zip(
+            (*ours.vectors, *ours.sequences), (*theirs.vectors, *theirs.sequences), strict=True
+        ):
+            torch.testing.assert_close(left.cpu(), right, **tolerance)
+        for left, right in zip(ours.lengths, theirs.lengths, strict=True):
+            torch.testing.assert_close(left.cpu(), right)
+        gradients_for(ours, seed)
+        gradients_for(theirs, seed)
+        arena.move(views, [ours])
+        plain.update(in_place(plan), theirs, step=step)
+    assert_rows(arena, plain, **tolerance)
+
+
+@settings(max_examples=8)
+@given(layouts(("fp64",)), st.integers(1, 6), st.data())
+def test_kernels_equal_the_reference_over_steps_in_float64(layout, capacity, data):
+    n = data.draw(st.integers(0, capacity))
+    check(layout, capacity, n, data.draw(st.integers(0, 99)), steps=2, rtol=0, atol=1e-9)
+
+
+@settings(max_examples=8)
+@given(layouts(("fp32", "split-bf16")), st.integers(0, 6), st.integers(0, 99))
+def test_a_step_in_float32_is_the_reference_to_rounding(layout, n, seed):
+    check(layout, 6, n, seed, rtol=1e-5, atol=1e-6)
+
+
+@settings(max_examples=8)
+@given(layouts(("bf16",)), st.integers(0, 6), st.integers(0, 99))
+def test_a_step_in_bfloat16_is_the_reference_to_its_rounding(layout, n, seed):
+    check(layout, 6, n, seed, rtol=2**-8, atol=1e-5)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 7, 16, 100, 256])
+@pytest.mark.parametrize("optimizer", [RowwiseAdagrad(0.1), Adam(0.01)])
+def test_rows_of_any_dimension_in_a_table_of_one_row_too(dim, optimizer):
+    tables = (TableSpec("a", 1, dim, optimizer), TableSpec("b", 9, dim, optimizer))
+    check(Layout(tables, (Feature("a", "a"), Feature("b", "b"))), 40, 39, 1, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("storage", ["fp32", "bf16"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS[::2])
+def test_a_row_that_is_touched_thousands_of_times_in_other_slots_has_the_same_bits(
+    optimizer, storage
+):
+    tables = tuple(TableSpec(f"t{n}", rows, 3, optimizer, storage) for n, rows in enumerate((2, 9)))
+    layout = Layout(tables, (Feature("a", "t0"), Feature("b", "t1"), Feature("l", "t1", "mean")))
+    plan = plan_of(layout, 700, 690, 5)
+    assert needs(plan)["0.chunks"] > needs(plan)["0.long"] > 2
+    plain = Embeddings(layout, engine="reference")
+    made = []
+    for shuffle in (None, [torch.randperm(11, generator=torch.Generator().manual_seed(1))]):
+        arena, views = arena_of(plain, shuffle), packed(layout, plan, shuffle=shuffle)
+        embedded = arena.lookup(views)
+        gradients_for(embedded, 3)
+        arena.move(views, [embedded])
+        order = slice(None) if shuffle is None else shuffle[0].to(DEVICE)
+        made.append(arena.records[0][order].cpu())
+    assert torch.equal(*made)
+    theirs = plain.lookup(in_place(plan))
+    gradients_for(theirs, 3)
+    plain.update(in_place(plan), theirs, step=1)
+    arena = arena_of(plain)
+    arena.records[0].copy_(made[0])
+    tolerance = 1e-4 if storage == "fp32" else 2**-7
+    assert_rows(arena, plain, rtol=tolerance, atol=tolerance)
+
+
+def test_rows_arrive_in_their_slots_and_leave_from_them_and_padding_touches_nothing():
+    layout = Layout((TableSpec("a", 50, 5, RowwiseAdagrad(0.1)),), (Feature("a", "a"),))
+    arena = Arena(layout, [20], DEVICE)
+    slots = torch.tensor([3, 17, 0], dtype=torch.int32, device=DEVICE)
+    staged = torch.arange(30, dtype=torch.int32, device=DEVICE).view(5, 6) + 1
+    plan = {
+        "0.counts": torch.tensor([0, 0, 0, 2, 3], dtype=torch.int32, device=DEVICE),
+        "0.fill": slots,
+        "0.evict": slots,
+        "0.staged": staged,
+    }
+    arena.arrive(plan)
+    wanted = np.zeros((20, 6), dtype=np.int32)
+    wanted[[3, 17]] = staged[:2].cpu()
+    np.testing.assert_array_equal(arena.records[0].cpu(), wanted)
+    out = {"0.left": torch.full((4, 6), -1, dtype=torch.int32, device=DEVICE)}
+    arena.leave(plan, out)
+    np.testing.assert_array_equal(out["0.left"].cpu(), [*wanted[[3, 17, 0]], [-1] * 6])
+
+
+def test_only_the_inputs_of_a_part_are_looked_up():
+    layout = Layout(
+        (TableSpec("a", 9, 4, Sgd(0.1)),),
+        (Feature("a", "a"), Feature("l", "a", "sum"), Feature("s", "a", "sequence", 3)),
+    )
+    plain = Embeddings(layout)
+    plan = plan_of(layout, 6, 5, 1)
+    views, arena = packed(layout, plan), arena_of(plain)
+    whole = arena.lookup(views)
+    views["spans"].copy_(torch.tensor([0, 2, 6]))
+    first, second = arena.lookup(views, 0), arena.lookup(views, 1)
+    for all_, one, other in zip(
+        (*whole.vectors, *whole.sequences),
+        (*first.vectors, *first.sequences),
+        (*second.vectors, *second.sequences),
+        strict=True,
+    ):
+        assert not one[2:].any()
+        assert not other[:2].any()
+        torch.testing.assert_close(one + other, all_, rtol=0, atol=0)

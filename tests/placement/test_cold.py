@@ -1,0 +1,125 @@
+"""Planning only what is not kept, beside planning everything."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slipstream.data.batch import Batch
+from slipstream.embedding.spec import Feature, Layout, TableSpec
+from slipstream.errors import ConfigError, DataError
+from slipstream.placement.cold import Cold
+from slipstream.placement.tier import Room
+from slipstream.placement.tiered import Tiered
+
+
+def layout_of(rows):
+    tables = tuple(TableSpec(f"t{n}", size, 2) for n, size in enumerate(rows))
+    return Layout(tables, tuple(Feature(f"c{n}", f"t{n}") for n in range(len(rows))))
+
+
+def batches_of(rows, sizes, capacity, draw):
+    made, position = [], 0
+    for n in sizes:
+        ids = np.zeros((capacity, len(rows)), dtype=np.int32)
+        for column, size in enumerate(rows):
+            skewed = draw.random(n) ** 4 * size
+            ids[:n, column] = skewed.astype(np.int32)
+        numbers = torch.arange(position, position + capacity)
+        position += n
+        zeros = torch.zeros(capacity)
+        made.append(
+            Batch(numbers, zeros, zeros, zeros[:, None], torch.from_numpy(ids), n, position)
+        )
+    return made
+
+
+def prefixes(layout, shares):
+    (group,) = layout.groups
+    pieces = [
+        np.arange(start, start + int(table.rows * share))
+        for table, start, share in zip(group.tables, group.starts, shares, strict=False)
+    ]
+    return np.concatenate(pieces)
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_the_same_rows_come_and_every_lookup_finds_its_row(data):
+    draw = np.random.default_rng(data.draw(st.integers(0, 999)))
+    rows = data.draw(st.lists(st.integers(1, 60), min_size=1, max_size=40))
+    layout = layout_of(rows)
+    capacity = data.draw(st.integers(1, 8))
+    sizes = data.draw(st.lists(st.integers(0, capacity), min_size=1, max_size=8))
+    keep = prefixes(layout, draw.random(len(rows)))
+    room = Room(len(keep) + capacity * len(rows) + data.draw(st.integers(0, 30)), keep)
+    window = data.draw(st.integers(1, 9))
+    names = [f"c{n}" for n in range(len(rows))]
+    batches = batches_of(rows, sizes, capacity, draw)
+    cold = Cold(layout, names, [room], window)
+    (kept,) = cold.kept
+    plain = list(Tiered(layout, names, [room], window).place(batches, 1, update=True))
+    where = {int(row): slot for slot, row in enumerate(keep)}
+    landed = 0
+    for step, (placed, other) in enumerate(zip(cold.place(batches, 1), plain, strict=True), 1):
+        (ours,), (theirs,) = placed.groups, other.groups
+        assert placed.after < step
+        for row, slot in zip(ours.fill_rows.tolist(), ours.fill_slots.tolist(), strict=True):
+            assert row not in where
+            assert slot not in where.values()
+            where[row] = slot
+        # A row may stay a little longer than in the plain plan, never leave earlier.
+        assert set(ours.fill_rows.tolist()) <= set(theirs.fill.rows.tolist())
+        found = dict(zip(ours.places.tolist(), ours.slots.tolist(), strict=True))
+        ids, features = placed.batch.ids.numpy(), len(rows)
+        for i in range(placed.batch.n_valid):
+            for f in range(features):
+                row = int(kept.starts[f] + ids[i, f])
+                slot = found.get(i * features + f)
+                if slot is None:
+                    assert ids[i, f] < kept.limits[f]
+                    slot = int(kept.bases[f] + ids[i, f])
+                assert where[row] == slot
+        for row, slot in zip(ours.evict_rows.tolist(), ours.evict_slots.tolist(), strict=True):
+            assert where.pop(row) == slot
+        landed = step
+    assert landed == len(batches)
+
+
+def test_rows_sent_away_are_awaited_before_they_come_again():
+    layout = layout_of([9])
+    ids = [[0], [1], [0]]
+    zeros = torch.zeros(1)
+    batches = [
+        Batch(zeros.long(), zeros, zeros, zeros[:, None], torch.tensor([one]).int(), 1, k)
+        for k, one in enumerate(ids)
+    ]
+    room = Room(1, np.empty(0, dtype=np.int64))
+    placed = list(Cold(layout, ["c0"], [room], 1).place(batches, 5))
+    assert [one.after for one in placed] == [0, 0, 5]
+    assert [one.groups[0].evict_rows.tolist() for one in placed] == [[0], [1], [0]]
+
+
+def test_kept_rows_that_are_not_the_first_of_their_table_are_not_found_by_comparing():
+    layout = layout_of([9, 9])
+    names = ["c0", "c1"]
+    assert Cold(layout, names, [Room(9, np.array([0, 1, 9]))], 1).kept[0] is not None
+    assert Cold(layout, names, [Room(9, np.array([0, 2]))], 1).kept[0] is None
+    assert Cold(layout, names, [Room(9, np.array([9, 0]))], 1).kept[0] is None
+
+
+@pytest.mark.parametrize("wrong", [-1, 9])
+def test_an_id_out_of_range_is_an_error_that_names_input_and_column(wrong):
+    layout = layout_of([9])
+    batch = batches_of([9], [3], 3, np.random.default_rng(0))[0]
+    batch.ids[2, 0] = wrong
+    with pytest.raises(DataError, match=f"Input 2 has the id {wrong} in column 'c0'"):
+        next(Cold(layout, ["c0"], [Room(9, np.arange(4))], 1).place([batch], 1))
+
+
+def test_a_batch_that_does_not_fit_says_what_to_do():
+    layout = layout_of([90])
+    batch = batches_of([90], [30], 30, np.random.default_rng(0))[0]
+    with pytest.raises(ConfigError, match=r"step 1 .*fast_memory"):
+        next(Cold(layout, ["c0"], [Room(2, np.arange(1))], 1).place([batch], 1))

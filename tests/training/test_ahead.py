@@ -1,0 +1,50 @@
+import threading
+import time
+
+import pytest
+
+from slipstream.training.ahead import Ahead
+
+
+def threads():
+    return [one for one in threading.enumerate() if one.name == "slipstream-ahead"]
+
+
+def test_things_come_in_order_and_only_a_few_are_made_ahead():
+    made = []
+
+    def things():
+        for number in range(50):
+            made.append(number)
+            yield number
+
+    with Ahead(things(), 3) as ahead:
+        for number in ahead:
+            assert len(made) <= number + 6
+            assert number == made[number]
+    assert len(made) == 50
+    assert not threads()
+
+
+def test_an_error_comes_after_what_was_made_before_it():
+    def things():
+        yield 1
+        raise ValueError("no more")
+
+    with Ahead(things(), 2) as ahead:
+        assert next(ahead) == 1
+        with pytest.raises(ValueError, match="no more"):
+            next(ahead)
+        assert next(ahead, None) is None
+
+
+def test_closing_ends_the_thread_whatever_is_left():
+    def things():
+        while True:
+            time.sleep(1e-3)
+            yield 0
+
+    ahead = Ahead(things(), 2)
+    assert next(ahead) == 0
+    ahead.close()
+    assert not threads()
