@@ -213,7 +213,7 @@ class Placement(Section):
     refresh_batches: int | None = key(
         None,
         "Choose the kept rows anew after so many batches, where the placement does; null is "
-        "0.25 % of an epoch for hotline, 2 % for fast",
+        "0.25 % of an epoch for hotline, 4 % for fast",
         least=1,
     )
     decay: float = key(

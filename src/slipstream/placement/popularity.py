@@ -149,11 +149,12 @@ class Popular:
 
     def choose(self) -> Array:
         """Choose anew; gives the rows that were chosen before and are so no longer."""
-        seen = np.concatenate([np.empty(0, dtype=np.int64), *self._seen])
+        kept = self._kept[self.chosen[self._kept]]
+        room = np.empty(max(map(len, self._seen), default=0), dtype=np.int64)
+        others = [room[: _mark(one, self.chosen, room)].copy() for one in self._seen]
+        rows = np.concatenate([kept, *others])
+        before = len(kept)
         self._seen = []
-        rows = np.empty(len(self._kept) + len(seen), dtype=np.int64)
-        before, found = _candidates(self._kept, seen, self.chosen, rows)
-        rows = rows[:found]
         stays = self._best(rows)
         self.chosen[rows] = stays
         self._kept = rows[stays]
@@ -224,20 +225,12 @@ def _judge(
 
 
 @compiled
-def _candidates(kept: Array, seen: Array, chosen: Array, rows: Array) -> tuple[int, int]:
-    """The rows that are kept, then those that were seen, each once; how many, and how many in all.
-
-    Those that were seen are marked as chosen.
-    """
-    found = 0
-    for k in range(len(kept)):
-        if chosen[kept[k]]:
-            rows[found] = kept[k]
-            found += 1
-    before = found
-    for k in range(len(seen)):
-        if not chosen[seen[k]]:
-            chosen[seen[k]] = True
-            rows[found] = seen[k]
-            found += 1
-    return before, found
+def _mark(rows: Array, chosen: Array, found: Array) -> int:
+    """Mark rows as chosen that are not, and write them down; returns how many they are."""
+    count = 0
+    for k in range(len(rows)):
+        if not chosen[rows[k]]:
+            chosen[rows[k]] = True
+            found[count] = rows[k]
+            count += 1
+    return count

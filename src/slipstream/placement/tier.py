@@ -83,12 +83,12 @@ class Tier:
         dropped = dropped[self.last_use[dropped] == tiers.KEPT]
         self.kept_rows -= len(dropped)
         self.wanted += len(dropped)
-        self.last_use[dropped] = step
-        is_dropped = np.zeros(len(self.last_use), dtype=bool)
-        is_dropped[dropped] = True
+        self.last_use[dropped] = tiers.LET_GO
         for later, rows in enumerate(window):
-            self.last_use[rows[is_dropped[rows]]] = step + later
-        self.leaving = dropped[self.last_use[dropped] == step]
+            tiers.need_again(rows, self.last_use, later)
+        later = np.maximum(tiers.LET_GO - 1 - self.last_use[dropped], 0)
+        self.last_use[dropped] = step + later
+        self.leaving = dropped[later == 0]
 
     def keeps_all(self, group: GroupPlan, n: int) -> Array:
         """Whether all rows of each input are kept, and so in the fast tier by now."""
@@ -157,7 +157,8 @@ class Tier:
 
     def _send_away(self, rows: Array, step: int) -> Moves:
         """Free the slots of rows that nothing in sight needs: some of these, and what was left."""
-        away = rows if not len(self.leaving) else self._with_leaving(rows)
+        away = rows if not len(self.leaving) else np.concatenate([rows, self.leaving])
+        self.leaving = self.leaving[:0]
         away_rows = np.empty(len(away), dtype=np.int64)
         away_slots = np.empty(len(away), dtype=np.int32)
         gone = tiers.send_away(
@@ -193,11 +194,6 @@ class Tier:
         self.wanted += len(dropped)
         self.last_use[dropped] = step
         self.leaving = np.concatenate([self.leaving, dropped])
-
-    def _with_leaving(self, rows: Array) -> Array:
-        others = np.setdiff1d(self.leaving, rows)  # its own rows a plan sends away by itself
-        self.leaving = self.leaving[:0]
-        return np.concatenate([rows, others])
 
     def _slots(self, rows: Tensor) -> Tensor:
         slots = torch.empty_like(rows)

@@ -43,7 +43,7 @@ class Way:
 WAYS = (
     Way("popular rows kept", keep=True, window=1),
     Way("lookahead", keep=False, window=200),  # strategy bagpipe
-    Way("popular + lookahead", keep=True, window=8, refresh=0.02),  # strategy fast
+    Way("popular + lookahead", keep=True, window=8, refresh=0.04),  # strategy fast
 )
 LRU, BEST = "least recently used", "best possible"
 

@@ -220,9 +220,10 @@ class Trainer:
                 lambda: loader if ahead else self._batches(loader),
                 self._stop_if_asked,
             )
+        # What is in the fast tier before the next plan is made: only then may a thread make it.
+        self.engine.tables.keep(tiered.kept(), self.state.step)
         if ahead:
             plans = self._stack.enter_context(Ahead(plans, ahead))
-        self.engine.tables.keep(tiered.kept(), self.state.step)
         coming: deque[Plan] = deque()
         self._what_is_due()
         while not self.state.ended:
