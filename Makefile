@@ -42,7 +42,7 @@ test-all: test
 	$(PYTEST) -m slow
 
 docs: $(READY)
-	@$(BIN)/python -m mkdocs build --strict --quiet
+	@$(BIN)/python -m mkdocs build --strict
 	@echo "The documentation is in build/site/index.html."
 
 benchmark: $(READY)
@@ -52,6 +52,7 @@ benchmark: $(READY)
 	-$(BIN)/python benchmarks/train.py
 	-$(BIN)/python benchmarks/placement.py
 	-$(BIN)/python benchmarks/kill.py
+	-$(BIN)/python benchmarks/skipping.py --jobs 2 --minutes 30
 	$(BIN)/python benchmarks/skew.py
 
 clean:
