@@ -47,7 +47,7 @@ SETTINGS = {
     "3 % positive, drifting": (0.03, "gradual"),
 }
 SUDDEN = "25 % positive, another teacher half-way"
-BATCH = 256
+BATCH = 512
 WARMUP = 0.1  # of the inputs, before anything is skipped
 SHAPE = "effects"
 # A model like the teacher, and small: a million inputs in a few seconds on one core.
@@ -55,7 +55,7 @@ SMALL = {
     "model.name": "deepfm",
     "model.dim": 4,
     "model.deep": [16],
-    "embedding.lr": 0.05,
+    "embedding.lr": 0.03,
     "dense.optimizer": "adam",
     "dense.lr": 0.003,
 }
@@ -259,7 +259,7 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     made.add_argument("parts", nargs="*", choices=(*PARTS, []), help="all, if none is named")
-    made.add_argument("--rows", type=int, default=4_000_000, help="inputs of each data set")
+    made.add_argument("--rows", type=int, default=3_000_000, help="inputs of each data set")
     made.add_argument("--overhead-rows", type=int, default=400_000, help="inputs for overhead")
     made.add_argument("--rules", nargs="+", choices=list(RULES), help="default: all")
     made.add_argument("--shares", nargs="+", type=float, default=SHARES, help="of inputs skipped")
