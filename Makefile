@@ -42,7 +42,7 @@ test-all: test
 	$(PYTEST) -m slow
 
 docs: $(READY)
-	@$(BIN)/python -m mkdocs build --strict --quiet
+	@$(BIN)/python -m mkdocs build --strict
 	@echo "The documentation is in build/site/index.html."
 
 benchmark: $(READY)

@@ -2,8 +2,8 @@
 
     python benchmarks/skew.py [--rows N] [--out docs]
 
-The tables go to standard output as Markdown. Needs the extra `plots`, 2 GB of memory, and room
-for one data set at a time in the temporary folder: 3 GB with the default number of rows.
+The tables go to standard output as Markdown. Needs 2 GB of memory, and room for one
+data set at a time in the temporary folder: 3 GB with the default number of rows.
 """
 
 from __future__ import annotations
@@ -14,20 +14,16 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 
-mpl.use("svg")
-
-from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
-
 from slipstream import Dataset, Recipe, synthesize
+from slipstream.report.axes import Axis
+from slipstream.report.page import standalone
+from slipstream.report.svg import Plot, Series
 from slipstream.skew import access_curve, pooled, top_share
 
 SHAPES = ("small", "criteo-kaggle", "avazu", "taobao")
 SHARES = (0.001, 0.01, 0.068, 0.1)
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # apart also for colour-blind eyes
 
 
 @dataclass(frozen=True)
@@ -55,6 +51,11 @@ class Curve:
 
     recipe: Recipe
     counts: np.ndarray
+
+    @property
+    def points(self) -> list[tuple[float, float]]:
+        """Its access curve."""
+        return [(float(a), float(b)) for a, b in zip(*access_curve(self.counts), strict=True)]
 
     @property
     def cells(self) -> list[str]:
@@ -88,37 +89,29 @@ def table(curves: list[Curve]) -> str:
     return markdown(["shape", "inputs drawn", "ids in tables", *tops], rows)
 
 
-def plot(shapes: list[Curve], whole: Curve, to: Path) -> None:
-    """Draw the access curves, the same bytes each time."""
-    with plt.rc_context({"svg.hashsalt": "slipstream", "svg.fonttype": "none", "font.size": 11}):
-        figure, axes = plt.subplots(figsize=(8, 5.6), layout="constrained")
-        for curve, colour in zip(shapes, COLOURS, strict=True):
-            name = curve.recipe.shape
-            axes.plot(*access_curve(curve.counts), color=colour, linewidth=2, label=name)
-        label = f"{whole.recipe.shape}, every row of its tables"
-        colour = COLOURS[SHAPES.index(whole.recipe.shape)]
-        axes.plot(*access_curve(whole.counts), "--", color=colour, linewidth=2, label=label)
-        _mark_published(axes)
-        axes.set(xscale="log", xlim=(1e-5, 1), ylim=(0, 1.02))
-        axes.set_xticks(
-            [1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1],
-            ["0.001 %", "0.01 %", "0.1 %", "1 %", "10 %", "100 %"],
-        )
-        axes.set_yticks(np.arange(0, 1.1, 0.2), [f"{share} %" for share in range(0, 101, 20)])
-        axes.set(xlabel="share of rows, most accessed first", ylabel="share of training accesses")
-        axes.grid(color="#DDDDDD", linewidth=0.8)
-        axes.spines[["top", "right"]].set_visible(False)
-        figure.legend(loc="outside lower center", ncols=2, frameon=False)
-        figure.savefig(to, format="svg", metadata={"Date": None, "Creator": None})
-        plt.close(figure)
-
-
-def _mark_published(axes: Axes) -> None:
-    """The published figures, each "at least": the curve should pass above it."""
-    for point, marker in zip(PUBLISHED, ("^", "D"), strict=True):
+def plot(shapes: list[Curve], whole: Curve) -> Plot:
+    """The access curves, and the published figures, each "at least": a curve should pass above."""
+    series = [
+        Series(curve.recipe.shape, curve.recipe.shape, number, curve.points)
+        for number, curve in enumerate(shapes, 1)
+    ]
+    name = f"{whole.recipe.shape}, every row (dashed)"
+    colour = 1 + SHAPES.index(whole.recipe.shape)
+    series.append(Series("whole", name, colour, whole.points, dashed=True))
+    for point in PUBLISHED:
         text = f"{point.name}, {point.rows * 100:g} %: {point}"
-        at = [point.rows], [point.accesses]
-        axes.plot(*at, marker, color="black", markersize=9, label=text, zorder=5)
+        series.append(Series(text, text, 0, [(point.rows, point.accesses)], line=False))
+    return Plot(
+        "access-curves",
+        "A few rows take most of the accesses",
+        Axis("share of rows, most accessed first", log=True, shown=_percent, least=1e-5),
+        Axis("share of training accesses", shown=_percent, least=0.0, most=1.0),
+        series,
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:g} %"
 
 
 def main() -> None:
@@ -133,7 +126,8 @@ def main() -> None:
     whole = [measure(Recipe("criteo-kaggle", n, min_count=0)) for n in (rows, 4 * rows)]
     print(table(whole), flush=True)
     options.out.mkdir(parents=True, exist_ok=True)
-    plot(shapes, whole[-1], options.out / "access-curves.svg")
+    drawn = standalone(plot(shapes, whole[-1]))
+    (options.out / "access-curves.svg").write_text(drawn, encoding="utf-8")
 
 
 if __name__ == "__main__":

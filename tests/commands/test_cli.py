@@ -10,9 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
+import typer
 from command_line import SLIPSTREAM
 from command_line import run as run_process
 from in_process import run
+
+from slipstream.cli import app
 
 
 @pytest.fixture(scope="module")
@@ -209,3 +212,15 @@ def test_a_raw_log_takes_the_shape_of_its_format(tmp_path):
     lines = out.read_text().splitlines()
     assert len(lines) == 50
     assert all(line.count("\t") == 39 for line in lines)
+
+
+def commands(group, *words):
+    for name, command in group.commands.items():
+        inner = getattr(command, "commands", None)
+        yield from commands(command, *words, name) if inner else [(*words, name)]
+
+
+@pytest.mark.parametrize("words", commands(typer.main.get_command(app)), ids=" ".join)
+def test_the_help_of_every_command_has_an_example_that_names_it(words):
+    text = " ".join(run(*words, "--help").stdout.split())
+    assert f"Example: slipstream {' '.join(words)}" in text

@@ -34,7 +34,7 @@ def test_a_profile_is_told_in_tables(clicks, tmp_path):
         "The least that works is",
     ):
         assert words in done.stdout
-    for name in ("access-curves.svg", "coverage.svg"):
+    for name in ("access.svg", "coverage.svg"):
         assert "</svg>" in (plots / name).read_text()
 
 

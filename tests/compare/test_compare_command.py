@@ -72,6 +72,7 @@ def test_going_on_trains_nothing_twice(ended):
     out, when, said = ended
     assert (out / "runs" / "plain-seed0" / "summary.json").stat().st_mtime_ns == when
     assert "plain-seed0: had ended before" in said
+    assert "Stopped and gone on with: fast-seed0." in said
     assert {path.name for path in (out / "runs").iterdir()} == {
         f"{strategy}-seed{seed}" for strategy in ("plain", "fast") for seed in (0, 1)
     }

@@ -215,5 +215,11 @@ def test_runs_that_skip_show_their_share_over_time_and_its_price():
     (setting,) = settings_of(runs)
     plots = {p.name: p for p in plots_of(setting, results_of(setting), places([setting]))}
     assert list(plots["skip-share"].series[0].points) == [(0, 0), (400, 0), (400, 0.5), (1000, 0.5)]
-    assert {one.points[0] for one in plots["auc-skipped"].series} == {(0.0, 0.7), (0.3, 0.7)}
+    assert {one.points[0] for one in plots["skip-auc"].series} == {(0.0, 0.0), (0.3, 0.0)}
+    moved = [
+        {"kind": "skipping", "position": at, "rows_moved": [0.5 / at, 0.0]} for at in (400, 800)
+    ]
+    runs[2].lines.extend(moved)
+    (plot,) = (p for p in plots_of(setting, [], places([setting])) if p.name == "movement")
+    assert [list(one.points) for one in plot.series] == [[(400, 0.5 / 400), (800, 0.5 / 800)]]
     assert not [p for p in plots_of(setting, [], places([setting])) if p.name == "phases"]

@@ -47,7 +47,7 @@ def test_a_gain_that_costs_is_named_with_its_price():
 
 def test_a_gain_within_noise_is_no_gain():
     _, found = results(*PLAIN, *paired("fast", (0.70, 0.72, 0.71), (1500, 900, 1010)))
-    assert headline(found) == "Nothing here is faster than plain by more than noise."
+    assert headline(found).startswith("Nothing here is faster than plain by more than noise")
 
 
 def test_a_claim_holds_also_for_the_best_of_many():
@@ -61,7 +61,7 @@ def test_a_claim_holds_also_for_the_best_of_many():
     _, found = results(*PLAIN, *others, *lucky)
     assert found[-1].speed_up.verdict(1.0) == "higher"
     assert not found[-1].faster
-    assert headline(found) == "Nothing here is faster than plain by more than noise."
+    assert headline(found).startswith("Nothing here is faster than plain by more than noise")
 
 
 def test_one_seed_makes_no_claim():
@@ -95,7 +95,7 @@ def test_an_unfinished_run_is_told_and_left_out():
 
 
 def test_an_auc_of_one_class_is_no_reason_to_fail():
-    _, found = results(run(auc=None), run("fast", auc=None))
+    _, found = results(run(auc=None), run("fast", auc=None, rate=2000))
     assert "cannot be compared" in headline(found)
 
 

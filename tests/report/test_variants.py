@@ -47,3 +47,9 @@ def test_plain_training_that_skips_is_no_baseline():
     skipping = run("plain", skip_share=0.3, config={"skip": {"rule": "random"}})
     (found,) = settings_of([skipping, run("plain", config={"skip": {"rule": "none"}})])
     assert found.baseline(found.variants[1]).keys["skip.rule"] == "none"
+
+
+def test_what_is_left_to_the_strategy_has_no_word_in_a_label():
+    rules = [None, "random", "value"]
+    runs = [run("plain", config={"skip": {"rule": rule}}) for rule in rules]
+    assert labels(runs) == [("", ["plain", "plain, skip random", "plain, skip value"])]

@@ -73,11 +73,25 @@ class Folder:
             path.mkdir(parents=True, exist_ok=True)
         for one in runs:
             one.config.write(self.config(one))
-        (self.path / COMPARISON).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+        self._write({**about, "resumed": self._about().get("resumed", [])})
+
+    def note_resumed(self, one: PlannedRun) -> None:
+        """Remember that a run was stopped and gone on with: its seconds hold a second start."""
+        about = self._about()
+        self._write({**about, "resumed": sorted({*about["resumed"], one.name})})
 
     def forget_checkpoints(self, one: PlannedRun) -> None:
         """Remove the weights of a run that has ended: a comparison needs its numbers only."""
         shutil.rmtree(self.run(one) / "checkpoints", ignore_errors=True)
+
+    def _about(self) -> dict[str, Any]:
+        path = self.path / COMPARISON
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+    def _write(self, about: dict[str, Any]) -> None:
+        aside = self.path / f"{COMPARISON}.partial"
+        aside.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+        aside.replace(self.path / COMPARISON)
 
     def _check_free(self) -> None:
         if self.path.exists() and not self.path.is_dir():
@@ -90,10 +104,7 @@ class Folder:
             )
 
     def _check_data(self, about: dict[str, Any]) -> None:
-        path = self.path / COMPARISON
-        if not path.is_file():
-            return
-        before = json.loads(path.read_text(encoding="utf-8"))["same"]
+        before = self._about().get("same", about["same"])
         other = [key for key, value in about["same"].items() if before.get(key) != value]
         if other:
             raise ConfigError(

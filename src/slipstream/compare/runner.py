@@ -88,7 +88,11 @@ def run_all(
 
 def _run(folder: Folder, one: PlannedRun, tell: Tell) -> Event:
     command = [sys.executable, "-m", "slipstream", "train", "--out", str(folder.run(one))]
-    command += ["--resume"] if folder.begun(one) else ["--config", str(folder.config(one))]
+    if folder.begun(one):
+        folder.note_resumed(one)
+        command += ["--resume"]
+    else:
+        command += ["--config", str(folder.config(one))]
     begun = time.monotonic()
     with folder.log(one).open("ab") as log:
         # A session of its own: Ctrl-C reaches it through us only, and once.

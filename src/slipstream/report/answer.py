@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slipstream.report.numbers import size
 from slipstream.report.results import FEWEST, Result
 from slipstream.report.statistics import Interval
 from slipstream.report.variants import Setting
@@ -18,10 +19,15 @@ def headline(results: Sequence[Result]) -> str:
     assert base is not None
     if max(one.speed_up.seeds for one in compared if one.speed_up) < FEWEST:
         best = max(compared, key=_speed)
+        so_far = (
+            f"So far {best.label} is the fastest, {_times(best.speed_up)} as fast as {base.label}, "
+            f"with {_auc_alone(best)}."
+            if _speed(best) > 1
+            else f"So far nothing is faster than {base.label}."
+        )
         return (
-            f"So far {best.label} went through inputs {_times(best.speed_up)} as fast as "
-            f"{base.label}, with {_auc_alone(best)}. Fewer than three seeds say next to nothing "
-            "about noise: compare with three or more before you decide."
+            f"{so_far} Fewer than three seeds say next to nothing about noise: compare with three "
+            "or more before you decide."
         )
     faster = [one for one in compared if one.faster and not costs(one)]
     paid = [one for one in compared if one.faster and costs(one)]
@@ -33,7 +39,10 @@ def headline(results: Sequence[Result]) -> str:
         )
     else:
         at = " at the same AUC" if paid else ""
-        text = f"Nothing here is faster than {base.label}{at} by more than noise."
+        text = (
+            f"Nothing here is faster than {base.label}{at} by more than noise: {base.label} is the "
+            "choice on this machine."
+        )
     dearer = [one for one in paid if not faster or _speed(one) > max(map(_speed, faster))]
     if dearer:
         best = max(dearer, key=_speed)
@@ -74,8 +83,8 @@ def notes(setting: Setting, results: Sequence[Result]) -> list[str]:
     if tiers and devices == {"cpu"}:
         made.append(
             "These runs were on a CPU, where both tiers are the same memory: placements only move "
-            "bytes that a GPU would feel. What they would save it shows in the bytes moved and in "
-            "the share of rows found in the fast tier, not in these seconds."
+            "bytes that a GPU would feel. What they would save it shows in the bytes moved, not in "
+            f"these seconds. {_least_moved(tiers)}"
         )
     unfinished = [run.name for run in setting.runs if run.summary is None]
     if unfinished:
@@ -84,6 +93,18 @@ def notes(setting: Setting, results: Sequence[Result]) -> list[str]:
             f"{_listed(unfinished)} {what} not come to an end, and {what} no part in the table."
         )
     return made
+
+
+def _least_moved(tiers: Sequence[Result]) -> str:
+    if len(tiers) < 2:
+        return ""
+    least = min(tiers, key=lambda one: one.means["bytes_moved_per_input"].mean)
+    bytes_ = size(least.means["bytes_moved_per_input"].mean)
+    found = least.means["hot_access_share"].mean if "hot_access_share" in least.means else 0.0
+    return (
+        f"{least.label} moved the fewest, {bytes_} an input, and found {found:.0%} of the rows "
+        "that its batches needed in the fast tier."
+    )
 
 
 def costs(result: Result) -> bool:

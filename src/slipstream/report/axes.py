@@ -32,6 +32,9 @@ class Axis:
     most: float | None = None
 
 
+INPUTS = Axis("inputs", exact=lambda value: f"{value:,.0f} inputs", least=0.0)
+
+
 @dataclass(frozen=True)
 class Scale:
     """From values to places along an axis.

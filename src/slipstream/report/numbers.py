@@ -45,3 +45,18 @@ def signed(value: float, digits: int, *, plus: bool = True) -> str:
     small = abs(value) < 0.5 * 10**-digits
     text = f"{value:+.1e}" if small else f"{value:+.{digits}f}"
     return (text if plus else text.removeprefix("+")).replace("-", "−")
+
+
+def decimal(value: float) -> str:
+    """A measure such as an AUC, on an axis."""
+    return f"{value:.4g}".replace("-", "−")
+
+
+def percent(share: float) -> str:
+    """A share, on an axis.
+
+    Example:
+        >>> percent(0.25), percent(0.0001)
+        ('25 %', '0.01 %')
+    """
+    return f"{share * 100:.3g} %"

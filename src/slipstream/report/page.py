@@ -24,7 +24,7 @@ from slipstream.version import __version__
 _SECTIONS = (
     ("Learning", "", ("auc-", "logloss-")),
     ("Where the time goes", "", ("phases",)),
-    ("Skipping", "", ("skip-share", "auc-skipped", "movement")),
+    ("Skipping", "", ("skip-", "movement")),
     ("Memory and bytes moved", "", ("memory", "moved")),
     ("Access skew", "", ("access", "coverage")),
 )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from slipstream.report.axes import Axis
-from slipstream.report.numbers import compact, size
+from slipstream.report.axes import INPUTS, Axis
+from slipstream.report.numbers import compact, decimal, size
 from slipstream.report.results import Result
 from slipstream.report.runs import RunRecord
+from slipstream.report.skipping import skipping_plots
 from slipstream.report.svg import COLOURS, Plot, Point, Segment, Series
 from slipstream.report.variants import Setting
 
-_INPUTS = Axis("inputs", exact=lambda value: f"{value:,.0f} inputs", least=0.0)
 _SECONDS = Axis(
     "seconds of training, after the first report", exact=lambda v: f"{v:.1f} s", least=0.0
 )
@@ -36,25 +36,25 @@ def plots_of(setting: Setting, results: Sequence[Result], numbers: dict[str, int
     made = [
         *_learning(setting, numbers),
         _phases(results),
-        *_skipping(setting, results, numbers),
+        *skipping_plots(setting, results, numbers),
         *_memory(results),
     ]
-    return [one for one in made if one is not None]
+    return [one for one in made if one.series or any(parts for _, parts in one.bars)]
 
 
-def _learning(setting: Setting, numbers: dict[str, int]) -> list[Plot | None]:
-    made: list[Plot | None] = []
-    auc = Axis("AUC", shown=_decimal, exact=lambda value: f"AUC {value:.4f}")
-    loss = Axis("logloss", shown=_decimal, exact=lambda value: f"logloss {value:.4f}")
+def _learning(setting: Setting, numbers: dict[str, int]) -> list[Plot]:
+    made: list[Plot] = []
+    auc = Axis("AUC", shown=decimal, exact=lambda value: f"AUC {value:.4f}")
+    loss = Axis("logloss", shown=decimal, exact=lambda value: f"logloss {value:.4f}")
     for measure, axis, word in (("auc", auc, "AUC"), ("logloss", loss, "Loss")):
         for name, along, place in (
-            ("inputs", _INPUTS, _position),
+            ("inputs", INPUTS, _position),
             ("time", _SECONDS, _seconds),
         ):
             series = _series(setting, numbers, "evaluation", measure, place)
             title = f"{word} against {name}"
             text = "Of the evaluation part. A line for each run."
-            made.append(_plot(f"{measure}-{name}", title, along, axis, series, text))
+            made.append(Plot(f"{measure}-{name}", title, along, axis, series, text=text))
     return made
 
 
@@ -93,7 +93,7 @@ def _seconds(run: RunRecord, line: dict[str, Any]) -> float | None:
     return None if seconds is None else max(0.0, seconds - run.start_seconds)
 
 
-def _phases(results: Sequence[Result]) -> Plot | None:
+def _phases(results: Sequence[Result]) -> Plot:
     bars = []
     for one in results:
         runs = [run.summary for run in one.variant.runs if run.summary]
@@ -115,8 +115,6 @@ def _phases(results: Sequence[Result]) -> Plot | None:
             if seconds > 0
         ]
         bars.append((one.label, segments))
-    if not bars:
-        return None
     axis = Axis("seconds of a run", least=0.0)
     text = (
         "Mean of the runs that have ended. What compiling takes at the start is in plan and step."
@@ -124,7 +122,7 @@ def _phases(results: Sequence[Result]) -> Plot | None:
     return Plot("phases", "Seconds by phase", axis, bars=bars, text=text)
 
 
-def _memory(results: Sequence[Result]) -> list[Plot | None]:
+def _memory(results: Sequence[Result]) -> list[Plot]:
     def bars(parts: Sequence[tuple[str, Callable[[dict[str, Any]], float]]]) -> Any:
         made = []
         for one in results:
@@ -136,7 +134,7 @@ def _memory(results: Sequence[Result]) -> list[Plot | None]:
                     tip = f"{one.label}: {name}\n{size(mean)}"
                     segments.append(Segment(f"m-{name}", name, number, mean, tip))
             made.append((one.label, segments))
-        return made if any(segments for _, segments in made) else []
+        return made
 
     def memory(where: str) -> Callable[[dict[str, Any]], float]:
         return lambda run: (run.get("peak_memory_bytes") or {}).get(where) or 0
@@ -149,89 +147,8 @@ def _memory(results: Sequence[Result]) -> list[Plot | None]:
     axis = Axis("bytes at the most", shown=size, bytes=True, least=0.0)
     each = Axis("bytes an input", shown=size, bytes=True, least=0.0)
     text = "Between the slow and the fast tier, optimizer state counted, for each input trained."
+    peak = "The peak of a run, mapped files left out."
     return [
-        Plot(
-            "memory",
-            "Peak memory",
-            axis,
-            bars=held,
-            text="The peak of a run, mapped files left out.",
-        )
-        if held
-        else None,
-        Plot("moved", "Bytes moved", each, bars=moved, text=text) if moved else None,
+        Plot("memory", "Peak memory", axis, bars=held, text=peak),
+        Plot("moved", "Bytes moved", each, bars=moved, text=text),
     ]
-
-
-def _skipping(
-    setting: Setting, results: Sequence[Result], numbers: dict[str, int]
-) -> list[Plot | None]:
-    if not any(one.skips for one in setting.variants):
-        return []
-    share = Axis("share skipped", shown=_percent, exact=lambda v: f"{v:.1%} skipped", least=0.0)
-    auc = Axis("AUC", shown=_decimal, exact=lambda value: f"AUC {value:.4f}")
-    over = [
-        Series(
-            f"v{numbers[variant.label]}",
-            variant.label,
-            numbers[variant.label] % COLOURS,
-            points,
-            f"seed {run.seed}",
-            dashed=True,
-        )
-        for variant in setting.variants
-        for run in variant.runs
-        if len(points := _shares(run)) > 1
-    ]
-    against = [
-        Series(
-            f"v{numbers[one.label]}",
-            one.label,
-            numbers[one.label] % COLOURS,
-            [(one.values["skip_share"][seed], one.values["auc"][seed])],
-            f"seed {seed}",
-            line=False,
-        )
-        for one in results
-        for seed in one.values.get("auc", {})
-        if seed in one.values.get("skip_share", {})
-    ]
-    return [
-        _plot(
-            "skip-share", "Share skipped over time", _INPUTS, share, over, "A line for each run."
-        ),
-        _plot(
-            "auc-skipped",
-            "AUC against share skipped",
-            share,
-            auc,
-            against,
-            "A point for each run. Random skipping is the control: a rule is worth its trouble "
-            "where it lies above that.",
-        ),
-    ]
-
-
-def _shares(run: RunRecord) -> list[Point]:
-    """The share skipped by each decision, at the two ends of the inputs that it judged."""
-    decisions = ((run.summary or {}).get("skipping") or {}).get("decisions") or []
-    points: list[Point] = []
-    for one in decisions:
-        if one.get("share") is not None:
-            begun = points[-1][0] if points else 0.0
-            points += [(begun, one["share"]), (begun + one["inputs"], one["share"])]
-    return points
-
-
-def _plot(
-    name: str, title: str, x: Axis, y: Axis, series: Sequence[Series], text: str
-) -> Plot | None:
-    return Plot(name, title, x, y, series, text=text) if series else None
-
-
-def _decimal(value: float) -> str:
-    return f"{value:.4g}"
-
-
-def _percent(value: float) -> str:
-    return f"{value * 100:g} %"

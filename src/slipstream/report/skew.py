@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from slipstream.report.axes import Axis
-from slipstream.report.numbers import compact, size
+from slipstream.report.numbers import percent, size
 from slipstream.report.svg import Plot, Series
 
 if TYPE_CHECKING:  # torch takes seconds to import
@@ -59,8 +59,8 @@ def _access(dataset: Dataset) -> Plot:
     return Plot(
         "access",
         "Access curve of each table",
-        Axis("share of rows, most accessed first", log=True, shown=_percent, exact=_percent),
-        Axis("share of accesses", log=True, shown=_percent, exact=_percent, most=1.0),
+        Axis("share of rows, most accessed first", log=True, shown=percent, exact=percent),
+        Axis("share of accesses", log=True, shown=percent, exact=percent, most=1.0),
         [one for one in series if one.points],
         text="Which share of training accesses the most accessed rows take, by table.",
     )
@@ -82,7 +82,7 @@ def _coverage(
         "coverage",
         "Coverage against bytes",
         Axis("fast memory, optimizer state counted", log=True, shown=size, bytes=True, exact=size),
-        Axis("share covered", shown=_percent, exact=_percent, least=0.0, most=1.0),
+        Axis("share covered", shown=percent, exact=percent, least=0.0, most=1.0),
         series,
         marks=budgets,
         text="Which share of accesses the best rows for so many bytes take.",
@@ -91,7 +91,3 @@ def _coverage(
 
 def _pairs(first: Array, second: Array) -> list[tuple[float, float]]:
     return [(float(a), float(b)) for a, b in zip(first, second, strict=True)]
-
-
-def _percent(share: float) -> str:
-    return f"{compact(100 * share)} %"

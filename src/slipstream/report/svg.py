@@ -15,7 +15,7 @@ from slipstream.report.axes import Axis, Scale, scale_of, ticks
 
 WIDTH, HEIGHT = 380, 250  # narrow enough to be read on a telephone, two abreast elsewhere
 _LEFT, _RIGHT, _TOP, _FOOT = 56, 10, 10, 36
-_KEY_ROW, _LETTER = 16, 6.1
+_KEY_ROW, _LETTER, _LONGEST = 16, 6.1, 50
 COLOURS = 8
 Point = tuple[float, float]
 
@@ -205,7 +205,7 @@ def _frame(
     legend, rows = [], 0
     at = float(_LEFT)
     for key, (name, colour) in keys.items():
-        shown = name if len(name) <= 40 else name[:39] + "…"
+        shown = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
         wide = 16 + len(shown) * _LETTER + 12
         if at + wide > WIDTH and at > _LEFT:
             at, rows = float(_LEFT), rows + 1

@@ -128,7 +128,9 @@ def _labels(groups: Sequence[Values], *first: str, always: bool = False) -> list
         told, rivals = [], held
         for number, key in enumerate(keys):
             alike = [one for one in rivals if one[key] == mine[key]]
-            if len(alike) < len(rivals) or (always and not number):
+            # What is left open is as the strategy says, and needs no word.
+            tells = len(alike) < len(rivals) and mine[key] is not None
+            if tells or (always and not number):
                 told.append(_told(key, mine[key], first))
             rivals = alike
         made.append(", ".join(told))
@@ -136,7 +138,8 @@ def _labels(groups: Sequence[Values], *first: str, always: bool = False) -> list
 
 
 def _told(key: str, value: Any, bare: Sequence[str]) -> str:
-    return str(value) if key in bare else f"{key.rpartition('.')[2]} {value}"
+    word = "skip" if key == "skip.rule" else key.rpartition(".")[2]
+    return str(value) if key in bare else f"{word} {value}"
 
 
 def _grouped(runs: Iterable[RunRecord], keys: Sequence[str]) -> dict[Values, list[RunRecord]]:

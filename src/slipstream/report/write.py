@@ -10,12 +10,15 @@ from typing import Any
 
 from slipstream.environment import in_words
 from slipstream.errors import SlipstreamError
+from slipstream.report.numbers import size
 from slipstream.report.page import Chapter, page, standalone
 from slipstream.report.plots import places, plots_of
 from slipstream.report.results import Result, results_of
 from slipstream.report.runs import COMPARISON, RunRecord, find_runs
 from slipstream.report.svg import Plot
 from slipstream.report.variants import Setting, settings_of
+
+_TWICE = "Their seconds hold a second start, which makes them look slower than they are."
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ def report_on(folders: Sequence[Path], *, skew: bool = True) -> Report:
         skew: Whether to look at their data sets too.
     """
     settings = settings_of(find_runs(folders))
+    abouts = [about for folder in folders if (about := _about(folder))]
+    resumed = {name for about in abouts for name in about.get("resumed", [])}
     numbers = places(settings)
     seen: dict[tuple[str, str], list[Plot]] = {}
     chapters = []
@@ -70,17 +75,20 @@ def report_on(folders: Sequence[Path], *, skew: bool = True) -> Report:
         results = results_of(one)
         drawn, remarks = _skew(one, seen) if skew else ([], [])
         plots = [*plots_of(one, results, numbers), *drawn]
+        again = [run.name for run in one.runs if run.folder.name in resumed]
+        if again:
+            remarks.append(f"Stopped and gone on with: {', '.join(again)}. {_TWICE}")
         chapters.append(Chapter(one, results, plots, remarks))
-    return Report(chapters, "; ".join(filter(None, dict.fromkeys(map(_machine, folders)))))
+    machines = dict.fromkeys(in_words(about["machine"]) for about in abouts)
+    return Report(chapters, "; ".join(machines))
 
 
-def _machine(folder: Path) -> str:
-    """The machine on which a comparison was made, in words."""
-    path = folder / COMPARISON
-    if not path.is_file():
-        return ""
-    about = json.loads(path.read_text(encoding="utf-8"))
-    return in_words(about["machine"])
+def _about(folder: Path) -> dict[str, Any]:
+    """What a comparison says of itself; nothing where a folder is none."""
+    for path in (folder / COMPARISON, folder.parent / COMPARISON):
+        if path.is_file():
+            return dict(json.loads(path.read_text(encoding="utf-8")))
+    return {}
 
 
 def _skew(
@@ -117,6 +125,7 @@ def _skew_of(run: RunRecord, setting: Setting) -> list[Plot]:
 def _budgets(setting: Setting, dataset: Any, layout: Any) -> list[tuple[int, str]]:
     """The sizes of the fast tiers that runs had, in words."""
     from slipstream.config import Config
+    from slipstream.placement.budget import all_bytes
     from slipstream.training.build import fast_bytes, needed_rows
     from slipstream.training.strategies import answers
 
@@ -128,4 +137,8 @@ def _budgets(setting: Setting, dataset: Any, layout: Any) -> list[tuple[int, str
             if text not in made.values():
                 bytes_ = fast_bytes(config, layout, dataset, needed_rows(config, layout, dataset))
                 made[bytes_] = text
-    return [(bytes_, f"fast memory {text}") for bytes_, text in sorted(made.items())]
+    total = all_bytes(layout)
+    return [
+        (bytes_, f"fast memory {text}: {size(bytes_)}, {bytes_ / total:.0%} of all rows")
+        for bytes_, text in sorted(made.items())
+    ]

@@ -19,6 +19,11 @@ FORMATS: dict[str, Callable[..., LogSpec]] = {
     "taobao": taobao,
     "table": table,
 }
+_WHAT = {
+    "schema": " FILE, a YAML file that says which columns are what: label: clicked, categorical: "
+    "[user, ad], dense: [price], time: when, each on a line of its own. See "
+    "docs/bring-your-own-data.md."
+}
 
 
 def log_spec(name: str, options: Mapping[str, Any]) -> LogSpec:
@@ -45,5 +50,6 @@ def log_spec(name: str, options: Mapping[str, Any]) -> LogSpec:
             )
     needed = [p for p, kind in parameters.items() if kind.default is kind.empty and p not in chosen]
     if needed:
-        raise ConfigError(f"A log of format {name} needs --{needed[0].replace('_', '-')}.")
+        option = needed[0].replace("_", "-")
+        raise ConfigError(f"A log of format {name} needs --{option}{_WHAT.get(option, '.')}")
     return FORMATS[name](**chosen)
