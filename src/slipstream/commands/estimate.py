@@ -20,6 +20,7 @@ _MEANINGS = {
     "loader": "batches read ahead",
     "evaluation": "scores kept for the AUC",
     "checkpoint": "a checkpoint while it is written",
+    "skipping": "what a rule keeps for rows, and its decisions",
     "beginning": "statistics or a warm start, beyond what steps take",
 }
 

@@ -17,7 +17,7 @@ RowOptimizerName = Literal["sgd", "adagrad", "rowwise_adagrad", "adam"]
 StorageName = Literal["fp32", "bf16", "split-bf16", "fp64"]
 InitName = Literal["uniform", "normal", "zeros"]
 # And those in `training/strategies.py`.
-OrderingName = Literal["as-is", "apart", "split"]
+OrderingName = Literal["as-is", "apart", "cold-first", "split"]
 PlacementName = Literal["slow", "popular", "learned", "lookahead", "popular+lookahead"]
 
 ROW_LR = {"sgd": 0.1, "adagrad": 0.1, "rowwise_adagrad": 0.1, "adam": 0.001}

@@ -36,7 +36,8 @@ from slipstream.placement.tier import Room
 from slipstream.placement.tiered import Tiered
 from slipstream.plan import Placement
 from slipstream.skew.popularity import Popularity, accesses_of, row_bytes
-from slipstream.skipping.skipper import Skipper
+from slipstream.skipping.accesses import Reader
+from slipstream.skipping.hot import Hot, hot_rows
 from slipstream.training.dense import DensePart, worth_compiling
 from slipstream.training.engine import Engine
 from slipstream.training.strategies import Tier, answers
@@ -106,27 +107,34 @@ def order_of(config: Config, dataset: Dataset) -> InputOrder:
 
 
 def arranged(
-    config: Config, layout: Layout, dataset: Dataset, rooms: Sequence[Room] | None
+    config: Config,
+    layout: Layout,
+    dataset: Dataset,
+    rooms: Sequence[Room] | None,
+    hot: Hot | None = None,
 ) -> Order:
     """The order of a run: as it is, or with hot and cold inputs apart."""
     base, chosen = order_of(config, dataset), answers(config)
+    if chosen.ordering == "cold-first":
+        hot = hot or hot_of(config, layout, dataset)
+        return Apart(base, hot, max(1, base.per_epoch), Rates(fixed=100), hot.digest)
     if chosen.ordering != "apart":
         return base
     if rooms is None or chosen.placement is None or not chosen.placement.keep:
         rooms = _rooms(config, layout, dataset, keep=True, window=1)
-    hot = HotInputs(dataset.train, layout, [room.keep for room in rooms])
+    kept = HotInputs(dataset.train, layout, [room.keep for room in rooms])
     lag = config.ordering.lag or _least_lag(config, base)
-    return Apart(base, hot, config.ordering.segment * config.batch_size, Rates(lag), hot.digest)
+    return Apart(base, kept, config.ordering.segment * config.batch_size, Rates(lag), kept.digest)
 
 
-def skipper_of(config: Config, dataset: Dataset, order: Order) -> Skipper | None:
-    """What decides which inputs of an order are trained; None where all are."""
-    rule = answers(config).skipping
-    if rule == "none":
-        return None
-    base = order_of(config, dataset)
-    lag = config.skip.lag or _least_skip_lag(config) + _AHEAD
-    return Skipper(rule, config.skip, dataset.train, base, order, lag, config.seed)
+def hot_of(config: Config, layout: Layout, dataset: Dataset) -> Hot:
+    """The hot rows as skipping has them: by a sample of accesses."""
+    return hot_rows(Reader(dataset.train), layout, config.skip, config.seed)
+
+
+def skip_lag(config: Config) -> int:
+    """Batches from a decision on what is skipped to its effect."""
+    return config.skip.lag or _least_skip_lag(config) + _AHEAD
 
 
 def model_of(config: Config, dataset: Dataset) -> Model:
@@ -319,7 +327,7 @@ def _with_skip_lag(config: Config) -> Config:
     if answers(config).skipping == "none":
         return config
     least = _least_skip_lag(config)
-    lag = config.skip.lag or least + _AHEAD
+    lag = skip_lag(config)
     if lag < least:
         raise ConfigError(
             f"skip.lag is {lag}, but what is skipped must be decided {least} batches ahead: they "
@@ -355,7 +363,7 @@ def _rooms(
         batch_size=config.batch_size,
         window=window,
         needed=needed,
-        apart=answers(config).ordering == "apart",
+        apart=answers(config).apart,
     )
 
 

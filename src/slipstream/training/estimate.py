@@ -16,9 +16,12 @@ from slipstream.data.lookup import bytes_needed
 from slipstream.embedding.spec import Layout
 from slipstream.embedding.store import Record
 from slipstream.models import Model
+from slipstream.placement.budget import budget_bytes
+from slipstream.skipping.rules import rule
 from slipstream.training import build
 from slipstream.training.checkpoint.save import RANGE_BYTES
 from slipstream.training.footprint import step_bytes, without_values
+from slipstream.training.strategies import answers
 
 MIB = 1 << 20
 # Measured: Python, torch, Numba and what they have compiled; a compiler inside the process.
@@ -30,6 +33,7 @@ _PLAN = 160  # bytes for each lookup of a batch: slots, distinct rows, where gra
 _PLANNED = 32  # bytes for each lookup of a batch that waits in the window
 # Bytes of every row about the fast tier: its slot and last use; its accesses, put in order.
 _ROW, _RANKED = 12, 12
+_LIVE, _HOT = 2, 5  # decisions that hold at once; bytes of a row that say whether it is hot
 _READ_AHEAD, _AT_ONCE = 4, 1 << 15
 # While a checkpoint is written, training goes on and keeps the rows that it changes.
 _WRITTEN_PER_SECOND, _TRAINED_PER_SECOND = 300e6, 50_000
@@ -93,6 +97,9 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
     fast = _fast(layout, dataset, config)
     if fast:
         host["fast"] = fast
+    skipping = _skipping(layout, dataset, config)
+    if skipping:
+        host["skipping"] = skipping
     beginning = _beginning(dataset, config)
     if beginning > activations:  # the memory is used again for what steps work on
         host["beginning"] = beginning - activations
@@ -102,6 +109,21 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
 def rows_bytes(layout: Layout) -> int:
     """The rows of all tables with their optimizer state, as the slow store keeps them."""
     return sum(4 * Record.of(group).words * group.rows for group in layout.groups)
+
+
+def _skipping(layout: Layout, dataset: Dataset, config: Config) -> int:
+    """What a rule keeps for rows, two decisions, the hot rows with a copy; twice when saved."""
+    name = answers(config).skipping
+    if name == "none":
+        return 0
+    kind, rows = rule(name), sum(table.rows for table in dataset.schema.tables)
+    kept = rows * (kind.GATHERED + _LIVE * kind.FROZEN)
+    hot = 0
+    if kind.NEEDS_HOT:
+        elements = sum(4 * table.rows * table.dim for table in layout.tables)
+        kept += min(elements, budget_bytes(config.skip.hot_memory, layout))
+        hot = rows * _HOT + len(dataset.train)
+    return 2 * kept + hot
 
 
 def _fast(layout: Layout, dataset: Dataset, config: Config) -> int:
