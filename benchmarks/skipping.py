@@ -34,7 +34,6 @@ from skipping_shown import plot_of, table_of
 
 import slipstream
 from slipstream import Dataset, Recipe
-from slipstream.config import Config
 from slipstream.skipping.rules import RULES
 
 PARTS = ("curves", "sudden", "overhead", "log")
@@ -73,10 +72,9 @@ def settings_of(rule: str, share: float, inputs: int, batch: int) -> dict[str, A
     if rule == "none":
         return {}
     keys = {"skip.rule": rule, "skip.target": round(share / (1 - WARMUP), 4)}
-    known = vars(Config().skip)
     if rule == "published":
         keys |= {"skip.target": share, "skip.warmup_batches": round(inputs / batch * 1000 / 44766)}
-    if "hot_memory" in known:
+    if RULES[rule].NEEDS_HOT:
         keys["skip.hot_memory"] = "12%"
     return keys
 
@@ -94,8 +92,6 @@ def sudden_tasks(options: argparse.Namespace, seed: int) -> Iterator[Task]:
     inputs = _trained(recipe)
     make = partial(_task, "sudden", SUDDEN, {"recipe": asdict(recipe)}, seed=seed)
     yield make("none", 0.0, {})
-    if "guard" not in vars(Config().skip):
-        return
     for rule in _rules(options):
         if not RULES[rule].GUARDED:
             continue
