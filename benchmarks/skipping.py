@@ -149,8 +149,8 @@ def _task(
     *,
     seed: int,
 ) -> Task:
-    drifts = data.get("recipe", {}).get("drift", "none") != "none"
-    settings = {"batch_size": BATCH, **SMALL, **QUIET, **({} if drifts else STILL), **keys}
+    stays = data.get("recipe", {}).get("drift") == "none"
+    settings = {"batch_size": BATCH, **SMALL, **QUIET, **(STILL if stays else {}), **keys}
     about = {"part": part, "setting": setting, "rule": rule, "share": share, "seed": seed}
     return {**about, "data": data, "settings": settings}
 
