@@ -51,7 +51,7 @@ def test_what_was_published_as_numbers_is_taken_in_proportion(data):
 def test_a_line_that_cannot_be_trained_is_left_out_and_said(ablation):
     from dataclasses import replace
 
-    wrong = replace(ablation.lines[0], name="wrong", keys={"strategy": "plain", "device": "cuda"})
+    wrong = replace(ablation.lines[0], name="wrong", keys={"strategy": "none-such"})
     ablation.lines = [ablation.lines[0], wrong]
     said = []
     ablation.check(said.append)
