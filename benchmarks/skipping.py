@@ -232,10 +232,10 @@ def main() -> int:
     if ledger.aside:
         print(f"{ledger.aside} results of other code are left aside.", file=sys.stderr)
     tasks = tasks_of(options)
-    data = {str(task["data"]): task for task in tasks if "recipe" in task["data"]}
-    work_off(
-        Ledger(Path(os.devnull), code), data.values(), partial(make_data, out), jobs=options.jobs
-    )
+    new = [task for task in tasks if task not in ledger and "recipe" in task["data"]]
+    data = {str(task["data"]): task for task in new}
+    nothing = Ledger(Path(os.devnull), code)
+    work_off(nothing, data.values(), partial(make_data, out), jobs=options.jobs, until=until)
     left = work_off(
         ledger,
         tasks,
