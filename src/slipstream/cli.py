@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from slipstream.commands import (
+    ablate,
     compare,
     data,
     env,
@@ -34,6 +35,7 @@ app.command("prepare")(prepare.prepare)
 app.command("profile")(profile.profile)
 app.command("train")(train.train)
 app.command("compare")(compare.compare)
+app.command("ablate")(ablate.ablate)
 app.command("report")(report.report)
 app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(predict.predict)

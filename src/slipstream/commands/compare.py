@@ -101,13 +101,13 @@ def _train(comparison: Comparison, *, force: bool, keep: bool, seconds: float | 
     standing = Standing(comparison.folder, [] if force else comparison.runs)
     standing.runs = comparison.runs
     try:
-        with _terminated_is_interrupted(), compare_progress(standing) as tell:
+        with terminated_is_interrupted(), compare_progress(standing) as tell:
             failed = comparison.train(tell, force=force, keep=keep, seconds=seconds)
     except KeyboardInterrupt:
         _tell(comparison)
-        raise KeyboardInterrupt(f"Stopped; {standing.told()}. To go on: {_again()}") from None
+        raise KeyboardInterrupt(f"Stopped; {standing.told()}. To go on: {again()}") from None
     if standing.done + len(failed) < len(standing.runs):
-        err.print(f"Time is up; {standing.told()}. To go on: {_again()}", soft_wrap=True)
+        err.print(f"Time is up; {standing.told()}. To go on: {again()}", soft_wrap=True)
     for event in failed:
         err.print(f"{event.run.name} failed: {event.why}", soft_wrap=True)
     return bool(failed)
@@ -132,13 +132,13 @@ def _tell(comparison: Comparison) -> None:
     out.print(f"\nThe report is in {folder / 'report.html'}.", soft_wrap=True)
 
 
-def _again() -> str:
+def again() -> str:
     """The command that goes on with this comparison."""
     return shlex.join(["slipstream", *(word for word in sys.argv[1:] if word != "--force")])
 
 
 @contextmanager
-def _terminated_is_interrupted() -> Iterator[None]:
+def terminated_is_interrupted() -> Iterator[None]:
     """A friendly kill is taken as Ctrl-C."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:

@@ -18,7 +18,8 @@ from slipstream.errors import ConfigError
 from slipstream.report.runs import COMPARISON, RUNS
 
 _CONFIGS, _LOGS = "configs", "logs"
-_PARTS = (COMPARISON, _CONFIGS, RUNS, _LOGS, "results.csv", "results.json", "report.html", "plots")
+_TABLES = ("results.csv", "results.json", "ablation.csv", "ablation.json", "ablation.md")
+_PARTS = (COMPARISON, _CONFIGS, RUNS, _LOGS, *_TABLES, "report.html", "plots")
 _SHOWN = 3
 
 

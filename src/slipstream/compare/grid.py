@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from slipstream.errors import ConfigError
 from slipstream.training.strategies import strategy
 
 Keys = dict[str, Any]
+_LONGEST = 100  # characters of a label in the name of a folder
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,22 @@ def planned(base: Config, choices: Choices) -> list[PlannedRun]:
         seed = base.seed + number
         shift = number % len(variants)
         for place in (*range(shift, len(variants)), *range(shift)):
-            label, config = labels[place], _with(configs[place], {"seed": seed})
-            runs.append(PlannedRun(f"{_file_name(label)}-seed{seed}", label, config))
+            runs.append(_named(labels[place], configs[place], seed))
     return runs
+
+
+def planned_run(base: Config, keys: Keys, seed: int) -> PlannedRun:
+    """A single run, by what it changes of a configuration.
+
+    Example:
+        >>> planned_run(Config(), {"strategy": "plain", "skip.rule": "value"}, 3).name
+        'plain-skip-value-seed3'
+    """
+    return _named(_label(keys), _with(base, keys), seed)
+
+
+def _named(label: str, config: Config, seed: int) -> PlannedRun:
+    return PlannedRun(f"{_file_name(label)}-seed{seed}", label, _with(config, {"seed": seed}))
 
 
 def parse_grid(settings: Sequence[str]) -> dict[str, list[Any]]:
@@ -141,4 +156,7 @@ def _label(keys: Keys) -> str:
 
 
 def _file_name(label: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.%+-]+", "-", label).strip("-")
+    name = re.sub(r"[^A-Za-z0-9_.%+-]+", "-", label).strip("-")
+    if len(name) <= _LONGEST:
+        return name
+    return f"{name[:_LONGEST]}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"

@@ -120,6 +120,15 @@ def _small() -> Shape:
     return Shape("small", tables + others, columns, positives=0.25, dense=4, seconds=604_800)
 
 
+def _effects() -> Shape:
+    # Mostly effects of single rows, which are learned soon: what more inputs add falls off.
+    sizes = {"user": 5_000, "ad": 2_000, "site": 1_000, "app": 500}
+    sizes |= {"device": 200, "region": 100, "place": 40, "slot": 10}
+    exponents = dict.fromkeys(sizes, 1.1)
+    tables, columns = _own_tables(sizes, exponents=exponents, mixes=("place", "slot"))
+    return Shape("effects", tables, columns, positives=0.25)
+
+
 def _criteo_kaggle() -> Shape:
     # Distinct values of the columns C1 to C26 in the Criteo Kaggle training file.
     sizes = [1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194]
@@ -183,7 +192,9 @@ def _taobao() -> Shape:
     return Shape("taobao", tables, columns, positives=0.5, seconds=777_600, raw="taobao")
 
 
-SHAPES = {shape.name: shape for shape in (_small(), _criteo_kaggle(), _avazu(), _taobao())}
+SHAPES = {
+    shape.name: shape for shape in (_small(), _effects(), _criteo_kaggle(), _avazu(), _taobao())
+}
 
 
 def shape_named(name: str) -> Shape:

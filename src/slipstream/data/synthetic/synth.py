@@ -34,7 +34,7 @@ class Recipe:
     """What built-in data is made from: the same recipe gives the same bytes.
 
     Args:
-        shape: small, criteo-kaggle, avazu or taobao.
+        shape: small, effects, criteo-kaggle, avazu or taobao.
         rows: Inputs in all three parts together.
         seed: Of everything random.
         positives: The share of positive labels; the shape's own by default.

@@ -52,7 +52,7 @@ class Tally:
             return None
         below = np.cumsum(negatives) - negatives
         twice_won = int((positives * (2 * below + negatives)).sum())
-        chance = _thresholds() / 2.0**32
+        chance = chances()
         loss = -(positives * np.log(chance) + negatives * np.log1p(-chance)).sum()
         return {
             "auc": twice_won / (2 * n_positive * n_negative),
@@ -153,6 +153,11 @@ def dense_values() -> Array:
     """The packed value of each dense count, shifted by one: log(x + 1), and 0 for missing."""
     logs = [0.0] + [math.log1p(count) for count in range(DENSE_VALUES)]
     return np.array(logs, dtype=np.float32)
+
+
+def chances() -> Array:
+    """The probability of each bin."""
+    return np.asarray(_thresholds() / 2.0**32)
 
 
 def _thresholds() -> Array:

@@ -1,0 +1,163 @@
+"""Runs of the benchmark of skipping put together: each rule and share beside full training."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ledger import Outcome, Task
+
+FULL = "none"
+AUDIT = "audit"
+TENTH = 0.1
+BySeed = dict[int, float]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A rule at a share, over the seeds that full training has too.
+
+    Args:
+        rule: Its name, and what else tells it from others.
+        share: The share of inputs that was asked for.
+        runs: What came out, by seed.
+        full: What came out of full training, by seed.
+    """
+
+    rule: str
+    share: float
+    runs: Mapping[int, Outcome]
+    full: Mapping[int, Outcome]
+
+    @property
+    def loss(self) -> BySeed:
+        """AUC of full training less that of the rule, seed by seed."""
+        return {seed: self.full[seed]["auc"] - one["auc"] for seed, one in self.runs.items()}
+
+    @property
+    def skipped(self) -> BySeed:
+        """The share of inputs that was skipped; of a rule that freezes, of row updates."""
+        return {seed: saved_share(one) for seed, one in self.runs.items()}
+
+    @property
+    def calibration(self) -> float:
+        """Mean prediction over the share of positives."""
+        return statistics.fmean(one["calibration"] for one in self.runs.values())
+
+    @property
+    def time_saved(self) -> float:
+        """The share of full training's time that was not needed."""
+        return 1 - statistics.fmean(
+            one["train_seconds"] / self.full[seed]["train_seconds"]
+            for seed, one in self.runs.items()
+        )
+
+    @property
+    def overhead(self) -> BySeed:
+        """What the classifier, snapshots and search took of the time of training."""
+        return self._spent(lambda what: what != AUDIT)
+
+    @property
+    def audit(self) -> BySeed:
+        """What the guard took of it."""
+        return self._spent(lambda what: what == AUDIT)
+
+    def _spent(self, counts: Callable[[str], bool]) -> BySeed:
+        made = {}
+        for seed, one in self.runs.items():
+            seconds = (one["skipping"] or {}).get("overhead_seconds", {})
+            spent = sum(taken for what, taken in seconds.items() if counts(what))
+            made[seed] = spent / one["train_seconds"]
+        return made
+
+    def back_after(self, change: float) -> dict[int, float | None]:
+        """How many inputs after a change the guard let inputs back; None where it did not.
+
+        Args:
+            change: The position of the change.
+        """
+        return {seed: back(one["skipping"] or {}, change) for seed, one in self.runs.items()}
+
+
+Found = dict[tuple[str, float], Point]
+Points = dict[tuple[str, str], Found]
+
+
+def saved_share(outcome: Outcome) -> float:
+    """The share of inputs that was skipped, or else of row updates that was left out."""
+    frozen = (outcome["skipping"] or {}).get("row_updates_frozen")
+    return float(outcome["skip_share"] or frozen or 0.0)
+
+
+def back(skipping: dict[str, Any], change: float) -> float | None:
+    """Inputs from a change to the first that is trained because the guard saw it."""
+    alarms = {one["position"] for one in (skipping.get("guard") or {}).get("alarms", ())}
+    position = 0
+    for decision in skipping.get("decisions", ()):
+        if decision["position"] in alarms and decision["position"] >= change:
+            return float(position - change)
+        position += decision["inputs"]
+    return None
+
+
+def label(task: Task) -> str:
+    """What to call a task's rule."""
+    guarded = task["settings"].get("skip.guard", True)
+    return str(task["rule"]) if guarded else f"{task['rule']}, no guard"
+
+
+def points_of(made: Iterable[tuple[Task, Outcome]]) -> Points:
+    """The points of each part and setting, full training among them."""
+    by_setting: dict[tuple[str, str], dict[tuple[str, float], dict[int, Outcome]]] = {}
+    for task, outcome in made:
+        found = by_setting.setdefault((task["part"], task["setting"]), {})
+        found.setdefault((label(task), task["share"]), {})[task["seed"]] = outcome
+    points: Points = {}
+    for where, found in by_setting.items():
+        full = next((runs for (rule, _), runs in found.items() if rule == FULL), {})
+        for (rule, share), runs in found.items():
+            paired = {seed: one for seed, one in runs.items() if seed in full}
+            if paired:
+                points.setdefault(where, {})[rule, share] = Point(rule, share, paired, full)
+    return points
+
+
+def narrow(loss: BySeed) -> bool:
+    """Whether a mean over seeds is known to a tenth of itself: its standard error is no more."""
+    if len(loss) < 2:
+        return False
+    error = statistics.stdev(loss.values()) / math.sqrt(len(loss))
+    return error <= TENTH * abs(statistics.fmean(loss.values()))
+
+
+def control_at(found: Found, control: str, skipped: BySeed) -> BySeed:
+    """What a control loses at the shares that were skipped, seed by seed.
+
+    On straight lines between the shares that were measured, from nothing at nothing; seeds for
+    which it skipped less than that are left out.
+    """
+    made = {}
+    for seed, share in skipped.items():
+        curve = sorted(
+            (one.skipped[seed], one.loss[seed])
+            for (rule, _), one in found.items()
+            if rule == control and seed in one.runs
+        )
+        for (a, x), (b, y) in zip([(0.0, 0.0), *curve], curve, strict=False):
+            if a <= share <= b and b > a:
+                made[seed] = x + (y - x) * (share - a) / (b - a)
+                break
+            # Asked for the same, a control skips the same but for its draws.
+            if (b, y) == curve[-1] and share - b < 0.01:
+                made[seed] = y * share / b if b else 0.0
+    return made
+
+
+def ratio(mine: BySeed, theirs: BySeed) -> float | None:
+    """The mean of some values over that of others, over the seeds that both have."""
+    both = [seed for seed in mine if seed in theirs]
+    below = sum(theirs[seed] for seed in both)
+    return sum(mine[seed] for seed in both) / below if both and below > 0 else None

@@ -1,0 +1,1 @@
+"""Which block of skipping does what: each on and off, beside its controls."""

@@ -1,0 +1,113 @@
+"""An ablation: the lines that say most come first, each beside its controls; gone on with."""
+
+import json
+
+import pytest
+
+from slipstream import Config, Recipe, synthesize
+from slipstream.ablate.ablation import Ablation
+from slipstream.ablate.lines import CONTROLS, in_proportion
+from slipstream.ablate.table import Ended, as_csv, as_markdown, cells, rows_of
+from slipstream.commands.ablate import parse_time
+from slipstream.errors import ConfigError
+from slipstream.skipping.rules import RULES
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return synthesize(Recipe(rows=3000), tmp_path_factory.mktemp("data") / "clicks")
+
+
+@pytest.fixture
+def ablation(data, tmp_path):
+    small = ["model.bottom=[4]", "model.top=[4]", "compile=off", "evaluate.at=[]"]
+    base = Config(data=str(data), batch_size=256).with_settings([*small, "log.tensorboard=false"])
+    return Ablation(base, ["dlrm"], 2, tmp_path / "ablated", ["rules"])
+
+
+def test_every_rule_but_the_controls_has_a_line_beside_random(ablation):
+    lines = {one.name: one for one in ablation.lines}
+    assert {name for name in lines if name in RULES} == set(RULES) - set(CONTROLS)
+    assert all("random" in one.controls for one in ablation.lines)
+    assert len({one.label for one in ablation.lines}) == len(ablation.lines)
+
+
+def test_the_first_lines_come_with_another_seed_before_later_lines_come_at_all(ablation):
+    steps = [(one.line.tier, one.seed) for one in ablation.steps]
+    assert steps[0] == (0, 0)
+    assert steps.index((0, 1)) < steps.index((1, 1))
+    firsts = {tier: steps.index((tier, 0)) for tier, _ in steps}
+    assert list(firsts) == sorted(firsts, key=firsts.get)
+
+
+def test_what_was_published_as_numbers_is_taken_in_proportion(data):
+    from slipstream import Dataset
+
+    keys = in_proportion(Config(batch_size=10), Dataset.open(data))
+    assert keys.get("skip.warmup_batches", 6) == 6  # of 255 batches, as 1,000 of 44,766
+
+
+def test_a_line_that_cannot_be_trained_is_left_out_and_said(ablation):
+    from dataclasses import replace
+
+    wrong = replace(ablation.lines[0], name="wrong", keys={"strategy": "plain", "device": "cuda"})
+    ablation.lines = [ablation.lines[0], wrong]
+    said = []
+    ablation.check(said.append)
+    assert [one.name for one in ablation.lines] != ["wrong"]
+    assert len(said) == 1
+    assert said[0].startswith("rules: wrong is left out: ")
+
+
+@pytest.mark.process
+def test_the_time_is_kept_and_what_is_left_is_trained_the_next_time_and_nothing_twice(ablation):
+    ablation.lines = [one for one in ablation.lines if one.name == "value"]
+    ended = []
+
+    def tell(event):
+        if event.state != "running":
+            ended.append((event.state, event.run.config.skip.rule, event.run.config.seed))
+
+    step = ("none", "value", "random")
+    assert not ablation.train(tell, seconds=0.0)  # something is always trained
+    assert ended == [("ended", rule, 0) for rule in step]
+    ended.clear()
+    assert not ablation.train(tell)
+    assert ended == [("ended", rule, 1) for rule in step]
+    (row,) = ablation.rows()
+    assert row.seeds == row.beside["random"].seeds == 2
+    assert row.controls["random"] == pytest.approx(row.skipped, abs=0.03)
+    told = json.loads((ablation.folder.path / "ablation.json").read_text())
+    assert told[0]["change"]["mean"] == row.change.mean
+    ended.clear()
+    ablation.train(tell)
+    assert ended == []
+
+
+def summary(auc, skipped, seconds):
+    return {"auc": auc, "skip_share": skipped, "train_seconds": seconds, "calibration": 1.01}
+
+
+def test_the_table_takes_differences_seed_by_seed(ablation):
+    line = next(one for one in ablation.lines if one.name == "value")
+    ended = [
+        Ended(seed, summary(auc - 0.001, 0.3, 7), summary(auc, 0.0, 10), {"random": control})
+        for seed, auc, control in (
+            (0, 0.7, summary(0.697, 0.31, 7)),
+            (1, 0.8, summary(0.797, 0.31, 7)),
+        )
+    ]
+    (row,) = rows_of([(line, ended), (line, [])])
+    assert row.change.mean == pytest.approx(-0.001)
+    assert row.change.verdict() == "lower"
+    assert row.beside["random"].mean == pytest.approx(0.002)
+    assert row.time_saved == pytest.approx(0.3)
+    assert cells(row)[:3] == ["value", "30.0%", "0.74900"]
+    assert as_markdown([row]).count("\n| ") == 3
+    assert len(as_csv([row]).splitlines()) == 2
+
+
+@pytest.mark.parametrize("text", ["", "30", "30 minutes", "-1h", "h"])
+def test_a_time_that_is_none_is_an_error(text):
+    with pytest.raises(ConfigError, match="is no time"):
+        parse_time(text)
