@@ -128,7 +128,7 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(folder):
         (("clicks", "--fast-memory", "1KiB", "--strategies", "fast"), "fast cannot be trained."),
         ((), "Say what to train on"),
         pytest.param(
-            ("clicks", "--set", "device=cuda", "--strategies", "plain"),
+            ("clicks", "--device", "cuda", "--strategies", "plain"),
             "finds no CUDA device",
             marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device"),
         ),
