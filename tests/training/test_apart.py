@@ -87,7 +87,7 @@ def test_more_epochs_are_those_of_a_longer_run(tmp_path):
 def test_where_a_segment_ends_a_run_goes_on_with_any_strategy(tmp_path):
     dataset = skewed()
     train(dataset, fae("checkpoint.every_inputs=80", limit=240), tmp_path / "run")
-    for name in STRATEGIES:
+    for name in (name for name, one in STRATEGIES.items() if one.skipping == "none"):
         shutil.copytree(tmp_path / "run", tmp_path / name)
         other = fae("placement.fast_memory=80%", epochs=2, limit=240)
         other = other.with_settings([f"strategy={name}"])

@@ -42,6 +42,9 @@ def train(
     skip: str | None = typer.Option(
         None, metavar="RULE", help="Which inputs to skip; see docs/skipping.md. Default: none."
     ),
+    max_auc_loss: float | None = typer.Option(
+        None, metavar="X", help="Skip only as much as pilots show to cost no more AUC than that."
+    ),
     device: str | None = typer.Option(None, help="cpu, cuda or cuda:NUMBER. Default: cpu."),
     fast_memory: str | None = typer.Option(
         None, metavar="SIZE", help="Of the fast tier: 2GiB, 5% of all rows, or auto. Default: 5%."
@@ -78,6 +81,7 @@ def train(
         "ordering.kind": ordering,
         "placement.kind": placement,
         "skip.rule": skip,
+        "skip.max_auc_loss": max_auc_loss,
         "device": device,
         "placement.fast_memory": fast_memory,
         "batch_size": batch_size,
@@ -204,6 +208,8 @@ def _tell(summary: dict[str, Any], run: Path) -> None:
             + (f"; {aside:,} did not fit the fast tier" if aside else ""),
             soft_wrap=True,
         )
+    if "skipping" in summary:
+        out.print(f"Skipping: {summary['skipping']['sentence']}", soft_wrap=True)
     curve = [f"{one['share']:.0%} {one['auc']:.4f}" for one in summary["curve"] if one["auc"]]
     if len(curve) > 1:
         out.print(f"AUC along the run: {', '.join(curve)}", soft_wrap=True)

@@ -44,6 +44,10 @@ class Accesses:
     def _rows(self) -> tuple[Array, Array, Array, Array]:
         return self.ids, self.starts, self.values, self.offsets
 
+    def rows(self) -> Array:
+        """The rows of all accesses."""
+        return np.concatenate([(self.ids + self.starts).reshape(-1), self.values])
+
     def sums(self, of_rows: Array) -> Array:
         """For each input the sum over its rows."""
         out = np.zeros(len(self), dtype=np.float64)
@@ -54,6 +58,12 @@ class Accesses:
         """For each input the largest over its rows; minus infinity without any."""
         out = np.full(len(self), -np.inf, dtype=np.float32)
         kernels.largest(*self._rows, of_rows, out)
+        return out
+
+    def foremost(self, of_rows: Array) -> Array:
+        """For each input the number of the table with the largest of its rows; -1 without any."""
+        out = np.full(len(self), -1, dtype=np.int64)
+        kernels.foremost(*self._rows, self.tables, of_rows, out)
         return out
 
     def enough(self, of_rows: Array, in_table: int, in_all: int) -> Array:
@@ -106,6 +116,12 @@ class Reader:
     def table_of(self, rows: Array) -> Array:
         """The number of the table that each row is in."""
         return np.asarray(np.searchsorted(self.starts, rows, side="right") - 1)
+
+    def labels(self, numbers: Array) -> Array:
+        """The labels of some inputs."""
+        labels = np.empty(len(numbers), dtype=np.float32)
+        Gather.of(self.part, numbers).fixed("labels", labels)
+        return labels
 
     def read(self, numbers: Array) -> Accesses:
         """The accesses of some inputs."""

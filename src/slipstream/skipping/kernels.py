@@ -43,6 +43,30 @@ def largest(
 
 
 @compiled
+def foremost(
+    ids: Array,
+    starts: Array,
+    values: Array,
+    offsets: Array,
+    tables: Array,
+    of_rows: Array,
+    out: Array,
+) -> None:
+    """Write for each input the table of its row with the largest number."""
+    for i in range(len(out)):
+        most = -np.inf
+        for c in range(len(starts)):
+            if of_rows[starts[c] + ids[i, c]] > most:
+                most = of_rows[starts[c] + ids[i, c]]
+                out[i] = tables[c]
+        for column in range(len(offsets)):
+            for k in range(offsets[column, i], offsets[column, i + 1]):
+                if of_rows[values[k]] > most:
+                    most = of_rows[values[k]]
+                    out[i] = tables[len(starts) + column]
+
+
+@compiled
 def enough(
     ids: Array,
     starts: Array,

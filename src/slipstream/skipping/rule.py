@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-from slipstream.config import Skip
 from slipstream.data.inputs import Array
-from slipstream.skipping.accesses import Accesses, Reader
+from slipstream.plan import Plan
+from slipstream.skipping.accesses import Accesses
+from slipstream.skipping.context import Context
 from slipstream.skipping.search import Found, quantile
+
+if TYPE_CHECKING:
+    from slipstream.skipping.classifier import Classifier
+
+
+ALL = 1 << 30
+"""As many of an input's rows or tables as there are."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,19 @@ class Drawn:
         return self.accesses.labels
 
 
+@dataclass(frozen=True)
+class Sample:
+    """Inputs to come, on which a threshold is searched.
+
+    Args:
+        drawn: The inputs.
+        share: The share of all inputs to come that they stand for.
+    """
+
+    drawn: Drawn
+    share: float = 1.0
+
+
 class Rule:
     """Says which inputs teach least; the lowest scores are skipped first.
 
@@ -36,43 +55,68 @@ class Rule:
     what else it needs, and stands in the table in `rules/__init__.py`.
 
     Args:
-        keys: The section `skip` of the configuration.
-        reader: Reads the accesses of inputs; knows the tables.
+        context: The run that it is for.
 
     Attributes:
         EXPLORES: Where `skip.explore` is not set: the share of inputs to be skipped that is
             trained all the same.
-        CHANCES: Whether every input has some chance to be trained, for which its
-            logit is corrected.
+        CHANCES: Whether every input has some chance to be trained, for which its logit is
+            corrected.
+        SEES: Whether it gathers from inputs that were trained, and from those that were skipped.
+        GATHERED: Bytes of what it gathers for each row.
+        FROZEN: Bytes of what a decision freezes for each row.
+        NEEDS_HOT: Whether it asks for the hot rows.
         GUARDED: Whether the guard is on where `skip.guard` is not set.
+        MAKES_UP: Whether a decision makes up for what those before it skipped too much or too
+            little.
     """
 
     EXPLORES: ClassVar[float] = 0.0
     CHANCES: ClassVar[bool] = False
+    SEES: ClassVar[tuple[bool, bool]] = (False, False)
+    GATHERED: ClassVar[int] = 0
+    FROZEN: ClassVar[int] = 0
+    NEEDS_HOT: ClassVar[bool] = False
     GUARDED: ClassVar[bool] = True
+    MAKES_UP: ClassVar[bool] = True
 
-    def __init__(self, keys: Skip, reader: Reader) -> None:
-        self.keys, self.reader = keys, reader
+    def __init__(self, context: Context) -> None:
+        self.context, self.keys = context, context.keys
 
-    def see(self, trained: Accesses, skipped: Accesses) -> None:
-        """Gather from the inputs that a step has trained, and those that were skipped with it."""
+    def see(self, trained: Accesses | None, skipped: Accesses | None) -> None:
+        """Gather from the inputs that a step has trained, and those that were skipped with it.
+
+        Args:
+            trained: None unless `SEES` says that it wants them.
+            skipped: The same.
+        """
+
+    def due(self, plan: Plan, before: int) -> bool:
+        """Whether a decision is to be taken after a step, before which this was the position."""
+        return self.context.passes(before, plan.next_position)
 
     def freeze(self) -> dict[str, Array]:
         """What is known now, for a decision; arrays that do not change any more."""
         return {}
 
-    def fit(self, frozen: Mapping[str, Array], sample: Drawn) -> dict[str, Array]:
+    def sample(self, classifier: Classifier, position: int) -> Sample:
+        """Inputs to come, on which a threshold is searched."""
+        ahead = self.context.every if self.context.repeats else len(self.context.base)
+        count = self.keys.sample_inputs
+        return Sample(classifier.sample(position, position + ahead, count))
+
+    def fit(self, frozen: Mapping[str, Array], drawn: Drawn) -> dict[str, Array]:
         """More to freeze, from a sample of the inputs to come."""
-        del frozen, sample
+        del frozen, drawn
         return {}
 
     def score(self, frozen: Mapping[str, Array], drawn: Drawn) -> Array:
         """The score of each input; infinite where it is never skipped."""
         raise NotImplementedError
 
-    def search(self, scores: Array, wanted: float) -> Found:
+    def search(self, frozen: Mapping[str, Array], drawn: Drawn, wanted: float) -> Found:
         """The threshold of the scores below which the wanted share of inputs lies."""
-        return quantile(scores, wanted)
+        return quantile(self.score(frozen, drawn), wanted)
 
     def logit_offset(
         self, frozen: Mapping[str, Array], threshold: float, drawn: Drawn
@@ -85,6 +129,19 @@ class Rule:
         del frozen, threshold, drawn
         return None
 
+    def still(self, frozen: Mapping[str, Array], threshold: float) -> Array | None:
+        """Whether each row stays as it is, though its inputs are trained; None moves all."""
+        del frozen, threshold
+        return None
+
+    def keeps(self, frozen: Mapping[str, Array]) -> Array | None:
+        """A number for each row: the largest of an input's rows is what keeps it; None if none."""
+        del frozen
+        return None
+
+    def forget(self) -> None:
+        """What was gathered is of a world that is gone: the guard has seen a change."""
+
     def state_dict(self) -> dict[str, Array]:
         """What was gathered so far."""
         return {}
@@ -92,7 +149,11 @@ class Rule:
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
         """Go on from what another rule of the kind had gathered."""
 
-
-def accesses_so_far(reader: Reader) -> Array:
-    """A count for each row, at zero."""
-    return np.zeros(reader.rows, dtype=np.uint32)
+    def too_short(self) -> str:
+        """A sentence where the run is too short for any decision; nothing otherwise."""
+        if self.context.first < len(self.context.base):
+            return ""
+        return (
+            f"Nothing will be skipped: the first decision comes after {self.context.first:,} "
+            f"inputs, and the run has {len(self.context.base):,}. Set skip.warmup lower."
+        )

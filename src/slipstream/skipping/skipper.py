@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,20 +11,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.config import Skip
-from slipstream.data.dataset import Part
+from slipstream.data.batch import Batch
+from slipstream.data.inputs import Array
 from slipstream.errors import ConfigError
-from slipstream.ordering import InputOrder, Order
-from slipstream.plan import Plan
-from slipstream.skipping.accesses import Reader
+from slipstream.ordering import Order
+from slipstream.plan import Masks, Plan
 from slipstream.skipping.classifier import Classifier
+from slipstream.skipping.context import Context
 from slipstream.skipping.decision import TRAIN_ALL, Decision, Decisions
+from slipstream.skipping.guard import Guard, LogitsOf
 from slipstream.skipping.order import Skipped
+from slipstream.skipping.outcome import sentence, yardstick
+from slipstream.skipping.rule import Drawn, Rule
 from slipstream.skipping.rules import rule as rule_of
 from slipstream.skipping.tally import Tally
+from slipstream.skipping.watched import Watched
 
-WARMUP = 0.1
 _MADE_UP = 0.5
+_TABLES = 5  # that are named as keeping inputs from being skipped
 
 
 class Skipper:
@@ -32,42 +36,33 @@ class Skipper:
 
     Args:
         name: The rule's name.
-        keys: The section `skip` of the configuration.
-        part: The training part.
-        base: The order of all inputs, nothing rearranged.
-        order: The order in which they come.
+        context: The run.
+        order: The order in which its inputs come.
         lag: Batches from a decision to its effect.
-        seed: Of the run.
+        logits_of: The logits of inputs as the model is now, and their labels, for the guard.
     """
 
     def __init__(
-        self,
-        name: str,
-        keys: Skip,
-        part: Part,
-        base: InputOrder,
-        order: Order,
-        lag: int,
-        seed: int,
+        self, name: str, context: Context, order: Order, lag: int, logits_of: LogitsOf
     ) -> None:
-        self.keys, self._base = keys, base
-        self._reader = Reader(part)
+        self.name, self._logits_of = name, logits_of
+        self.context, self._reader = context, context.reader
         kind = rule_of(name)
-        self.rule = kind(keys, self._reader)
-        explore = kind.EXPLORES if keys.explore is None else keys.explore
+        self.rule = kind(context)
+        explore = kind.EXPLORES if context.keys.explore is None else context.keys.explore
         if explore and kind.CHANCES:
             raise ConfigError(
                 f"skip.explore is {explore}, but {name} trains every input with some chance: "
                 "nothing is left to explore. Leave it out."
             )
-        self.classifier = Classifier(self.rule, self._reader, base, seed, explore)
+        self.classifier = Classifier(self.rule, self._reader, context.base, context.seed, explore)
         self.decisions = Decisions(lag)
         self.order = Skipped(order, self.classifier, self.decisions)
         self.tally = Tally()
-        self.seconds = {"gather": 0.0, "search": 0.0}
-        warmup = WARMUP if keys.warmup is None else keys.warmup
-        self._first = max(1, round(warmup * base.per_epoch))
-        self._every = max(1, round(keys.interval * base.per_epoch))
+        self.guard = _guard(kind, context)
+        self.watched = Watched(context)
+        self.seconds = {"gather": 0.0, "search": 0.0, "audit": 0.0}
+        self._masks: tuple[int, Masks | None] = (0, None)
 
     def after(self, plan: Plan, before: int, logits: Tensor) -> list[dict[str, Any]]:
         """What follows from a step; the lines to report.
@@ -79,47 +74,69 @@ class Skipper:
         """
         self.decisions.done = plan.step
         with self._timed("gather"):
-            trained = self._reader.read(plan.numbers[: plan.n_valid].numpy())
-            nothing = trained.numbers[:0]
-            skipped = self._reader.read(nothing if plan.skipped is None else plan.skipped)
+            numbers = (plan.numbers[: plan.n_valid].numpy(), plan.skipped)
+            trained, skipped = (
+                self._reader.read(one) if wanted and one is not None else None
+                for one, wanted in zip(numbers, self.rule.SEES, strict=True)
+            )
             self.rule.see(trained, skipped)
-            self.tally.add(plan, trained.labels, skipped.labels, logits)
-        if not self._due(before, plan.next_position):
-            self.decisions.forget()
-            return []
-        return [self._decide(plan.next_position)]
+            left = numbers[0][:0] if plan.skipped is None else plan.skipped
+            labels = self._reader.labels(left)
+            self.tally.add(plan, labels, logits)
+        lines = self._guarded(plan, before, left, labels, logits)
+        with self._timed("search"):
+            due = self.rule.due(plan, before)
+        if due:
+            lines.append(self._decide(plan.next_position))
+        self.decisions.forget()
+        return lines
 
-    def _due(self, before: int, position: int) -> bool:
-        """Whether a step has passed a position at which a decision is taken."""
-        if position < self._first or position >= len(self._base):
-            return False
-        if self.keys.repeat is False:
-            return before < self._first
-        passed = [(at - self._first) // self._every for at in (before, position)]
-        return before < self._first or passed[1] > passed[0]
+    def _guarded(
+        self, plan: Plan, before: int, numbers: Array, labels: Array, logits: Tensor
+    ) -> list[dict[str, Any]]:
+        """Let the guard look, and train all if it says so."""
+        if self.guard is None or self.decisions.last.number == 0:
+            return []
+        with self._timed("audit"):
+            n = plan.n_valid
+            if plan.logit_offset is not None:
+                logits = logits + plan.logit_offset[: len(logits)]
+            self.guard.add(numbers, labels, logits[:n].numpy(), plan.labels[:n].numpy())
+            alarm = self.guard.look(before, plan.next_position, self._logits_of)
+        if alarm is None:
+            return []
+        self.rule.forget()
+        number = self.decisions.last.number + 1
+        about = {"decision": number, "asked": 0.0, "wanted": 0.0, "reached": 0.0, "why": alarm.why}
+        self.decisions.take(TRAIN_ALL, {}, about)
+        self.tally.decided(about, alarm.position)
+        return [{"kind": "guard", "position": alarm.position, **about}]
 
     def _decide(self, position: int) -> dict[str, Any]:
         """Take a decision from what is known now."""
         number = self.decisions.last.number + 1
-        asked = self._asked(number)
-        repeats = self.keys.repeat is not False
-        horizon = self._every if repeats else len(self._base) - position
-        # What was skipped too much or too little so far is made up for, a bounded part at a time.
-        most = _MADE_UP * asked
-        wanted = asked + float(np.clip(self.tally.owed / (2 * horizon), -most, most))
-        explore = self.classifier.explore
+        if self.guard is not None:
+            self.guard.grow(position, self.context.every)
+        asked, explore = self._asked(number), self.classifier.explore
+        wanted = asked
+        if self.rule.MAKES_UP:
+            # What was skipped too much or too little so far, a bounded part at a time.
+            ahead = self.context.every if self.context.repeats else len(self.context.base)
+            most = _MADE_UP * asked
+            wanted += float(np.clip(self.tally.owed / (2 * ahead), -most, most))
         with self._timed("search"):
             frozen = self.rule.freeze()
-            count = self.keys.sample_inputs
-            sample = self.classifier.sample(position, position + horizon, count)
-            frozen |= self.rule.fit(frozen, sample)
-            scores = self.rule.score(frozen, sample)
-            found = self.rule.search(scores, min(1.0, wanted / (1 - explore)))
+            sample = self.rule.sample(self.classifier, position)
+            frozen |= self.rule.fit(frozen, sample.drawn)
+            found = self.rule.search(frozen, sample.drawn, min(1.0, wanted / (1 - explore)))
         about = {
             "decision": number,
             "asked": asked,
             "wanted": wanted,
-            "expected": found.share * (1 - explore),
+            "reached": found.share * (1 - explore),
+            "of_inputs": sample.share,
+            "sample": found.inputs,
+            "threshold": found.threshold if np.isfinite(found.threshold) else None,
             "why": found.why,
         }
         if asked > 0:
@@ -127,12 +144,39 @@ class Skipper:
         else:
             self.decisions.take(TRAIN_ALL, {}, about)
         self.tally.decided(about, position)
-        return {"kind": "skipping", "position": position, **about}
+        more: dict[str, Any] = {"kept_by": self._kept_by(frozen, sample.drawn, found.threshold)}
+        with self._timed("search"):
+            more["rows_moved"] = self.watched.moved()
+        return {"kind": "skipping", "position": position, **about, **more}
+
+    def _kept_by(
+        self, frozen: Mapping[str, Array], drawn: Drawn, threshold: float
+    ) -> dict[str, float]:
+        """The tables that keep inputs of a sample from being skipped, each with its share."""
+        of_rows = self.rule.keeps(frozen)
+        if of_rows is None or not len(drawn.accesses):
+            return {}
+        kept = ~(self.rule.score(frozen, drawn) < threshold)
+        tables = drawn.accesses.foremost(of_rows)[kept]
+        shares = np.bincount(tables[tables >= 0], minlength=len(self._reader.names)) / len(kept)
+        best = np.argsort(-shares, kind="stable")[:_TABLES]
+        return {self._reader.names[k]: float(shares[k]) for k in best if shares[k]}
+
+    def moves(self, batch: Batch) -> Masks | None:
+        """Which rows a batch moves, by the decision that holds for it; None moves all."""
+        if self._masks[0] != batch.decision:
+            one = next(one for one in self.decisions.all if one.number == batch.decision)
+            still = None if one.trains_all else self.rule.still(one.frozen, one.threshold)
+            masks = None if still is None else self.context.masks(still)
+            made = None if masks is None else [torch.from_numpy(mask) for mask in masks]
+            self._masks = (batch.decision, made)
+        return self._masks[1]
 
     def _asked(self, number: int) -> float:
         """The share that a decision is asked for."""
-        shares = self.keys.shares or (self.keys.target,)
-        return shares[min(number, len(shares)) - 1]
+        shares = self.context.keys.shares or (self.context.keys.target,)
+        factor = 1.0 if self.guard is None else self.guard.factor
+        return factor * shares[min(number, len(shares)) - 1]
 
     def state_dict(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What a checkpoint holds: as JSON, and as tensors by name."""
@@ -145,7 +189,10 @@ class Skipper:
             arrays[f"decision.{one.number}.threshold"] = np.array([one.threshold])
             for name, array in one.frozen.items():
                 arrays[f"decision.{one.number}.frozen.{name}"] = array
-        state = {"live": live, "tally": self.tally.state_dict()}
+        arrays |= {f"watched.{name}": array for name, array in self.watched.state_dict().items()}
+        state: dict[str, Any] = {"live": live, "tally": self.tally.state_dict()}
+        if self.guard is not None:
+            state["guard"] = self.guard.state_dict()
         return state, {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     def load_state_dict(
@@ -168,12 +215,33 @@ class Skipper:
                 )
             )
         self.tally.load_state_dict(state["tally"])
+        self.watched.load_state_dict(_under(arrays, "watched."))
+        if self.guard is not None:
+            self.guard.load_state_dict(state["guard"])
 
-    def summary(self) -> dict[str, Any]:
-        """What a run's summary says of skipping."""
+    def summary(self, summary: Mapping[str, Any], curve: Sequence[Mapping[str, Any]]) -> Any:
+        """What a run's summary says of skipping.
+
+        Args:
+            summary: The rest of it.
+            curve: The points of evaluation.
+        """
+        seconds = {"classify": self.classifier.seconds, **self.seconds}
+        cost = yardstick(curve, summary["skip_share"])
+        guard = {} if self.guard is None else self.guard.summary()
+        losses = {}
+        if self.guard is not None and self.guard.audited:
+            losses["loss_skipped"] = self.guard.audit_loss / self.guard.audited
         return {
+            "rule": self.name,
+            "sentence": sentence(
+                self.name, summary, sum(seconds.values()), cost, self.guard is not None
+            ),
+            "cost_at_random": None if cost is None else cost._asdict(),
             **self.tally.summary(),
-            "overhead_seconds": {"classify": self.classifier.seconds, **self.seconds},
+            **losses,
+            "guard": guard,
+            "overhead_seconds": seconds,
             "overhead_bytes": self.bytes,
         }
 
@@ -191,6 +259,15 @@ class Skipper:
             yield
         finally:
             self.seconds[what] += time.perf_counter() - begun
+
+
+def _guard(kind: type[Rule], context: Context) -> Guard | None:
+    keys = context.keys
+    wanted = kind.GUARDED and not keys.shares if keys.guard is None else keys.guard
+    if not wanted:
+        return None
+    window = round(keys.guard_window * context.base.per_epoch)
+    return Guard(context.seed, window, keys.audit_inputs, by_label=kind.CHANCES)
 
 
 def _under(arrays: Mapping[str, Any], start: str) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
@@ -23,23 +22,26 @@ class Tally:
         """A decision was taken; inputs come by it later."""
         self._each.append(_fresh(about, position))
 
-    def add(self, plan: Plan, trained: Array, skipped: Array, logits: Tensor) -> None:
+    def add(self, plan: Plan, skipped: Array, logits: Tensor) -> None:
         """Count a step.
 
         Args:
             plan: Of the step.
-            trained: The labels of its inputs.
             skipped: The labels of those that were skipped with it.
             logits: The predictions of its inputs, before anything moved.
         """
-        one = self._each[plan.decision]
+        one, trained = self._each[plan.decision], plan.labels[: plan.n_valid]
         one["trained"] += len(trained)
         one["skipped"] += len(skipped)
         one["trained_positive"] += int((trained > 0).sum())
         one["skipped_positive"] += int((skipped > 0).sum())
-        labels = torch.from_numpy(trained).to(logits)
-        losses = binary_cross_entropy_with_logits(logits[: len(labels)], labels, reduction="sum")
+        logits = logits[: len(trained)]
+        losses = binary_cross_entropy_with_logits(logits, trained.to(logits), reduction="sum")
         one["loss"] += float(losses)
+        for group in plan.groups:
+            lists = sum(len(lists.slots) for lists in group.lists.values())
+            one["accesses"] += len(group.slots) * plan.n_valid + lists
+            one["updates"] += 0 if group.touched is None else len(group.touched.sources)
 
     def state_dict(self) -> list[dict[str, Any]]:
         """All counts, as JSON."""
@@ -61,12 +63,20 @@ class Tally:
             for one in self._each
         )
 
+    def _frozen(self) -> float:
+        """The share of row updates that were left out since the first decision."""
+        accesses, updates = (
+            sum(one[name] for one in self._each[1:]) for name in ("accesses", "updates")
+        )
+        return 1 - updates / accesses if accesses else 0.0
+
     def summary(self) -> dict[str, Any]:
         """Shares, label rates and losses of the whole run, and of each decision."""
         return {
             "label_rate_trained": _ratio(self.total("trained_positive"), self.total("trained")),
             "label_rate_skipped": _ratio(self.total("skipped_positive"), self.total("skipped")),
             "loss_trained": _ratio(self.total("loss"), self.total("trained")),
+            "row_updates_frozen": self._frozen(),
             "decisions": [
                 {
                     **{key: one[key] for key in _ABOUT if key in one},
@@ -79,12 +89,21 @@ class Tally:
         }
 
 
-_ABOUT = ("decision", "asked", "wanted", "expected", "why")
+_ABOUT = ("decision", "asked", "wanted", "reached", "of_inputs", "threshold", "why")
 
 
 def _fresh(about: Mapping[str, Any], position: int) -> dict[str, Any]:
     counts = dict.fromkeys(
-        ("trained", "skipped", "trained_positive", "skipped_positive", "loss"), 0
+        (
+            "trained",
+            "skipped",
+            "trained_positive",
+            "skipped_positive",
+            "loss",
+            "accesses",
+            "updates",
+        ),
+        0,
     )
     return {**about, "position": position, **counts}
 

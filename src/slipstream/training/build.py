@@ -36,12 +36,14 @@ from slipstream.placement.tier import Room
 from slipstream.placement.tiered import Tiered
 from slipstream.plan import Placement
 from slipstream.skew.popularity import Popularity, accesses_of, row_bytes
-from slipstream.skipping.skipper import Skipper
+from slipstream.skipping.accesses import Reader
+from slipstream.skipping.hot import Hot, hot_rows
 from slipstream.training.dense import DensePart, worth_compiling
 from slipstream.training.engine import Engine
 from slipstream.training.strategies import Tier, answers
 
 COUNTED = 1 << 20
+LARGE_BATCH = 8192  # from here on threads that share the planning save more than they cost
 PREPARED = 3  # plans whose rows are on their way while a step is at work
 _AHEAD = 4  # batches that are read ahead of those being planned
 _SMALL_BATCH = 16  # so often a batch fits a fast tier for which its exact rows do not matter
@@ -106,27 +108,34 @@ def order_of(config: Config, dataset: Dataset) -> InputOrder:
 
 
 def arranged(
-    config: Config, layout: Layout, dataset: Dataset, rooms: Sequence[Room] | None
+    config: Config,
+    layout: Layout,
+    dataset: Dataset,
+    rooms: Sequence[Room] | None,
+    hot: Hot | None = None,
 ) -> Order:
     """The order of a run: as it is, or with hot and cold inputs apart."""
     base, chosen = order_of(config, dataset), answers(config)
+    if chosen.ordering == "cold-first":
+        hot = hot or hot_of(config, layout, dataset)
+        return Apart(base, hot, max(1, base.per_epoch), Rates(fixed=100), hot.digest)
     if chosen.ordering != "apart":
         return base
     if rooms is None or chosen.placement is None or not chosen.placement.keep:
         rooms = _rooms(config, layout, dataset, keep=True, window=1)
-    hot = HotInputs(dataset.train, layout, [room.keep for room in rooms])
+    kept = HotInputs(dataset.train, layout, [room.keep for room in rooms])
     lag = config.ordering.lag or _least_lag(config, base)
-    return Apart(base, hot, config.ordering.segment * config.batch_size, Rates(lag), hot.digest)
+    return Apart(base, kept, config.ordering.segment * config.batch_size, Rates(lag), kept.digest)
 
 
-def skipper_of(config: Config, dataset: Dataset, order: Order) -> Skipper | None:
-    """What decides which inputs of an order are trained; None where all are."""
-    rule = answers(config).skipping
-    if rule == "none":
-        return None
-    base = order_of(config, dataset)
-    lag = config.skip.lag or _least_skip_lag(config) + _AHEAD
-    return Skipper(rule, config.skip, dataset.train, base, order, lag, config.seed)
+def hot_of(config: Config, layout: Layout, dataset: Dataset) -> Hot:
+    """The hot rows as skipping has them: by a sample of accesses."""
+    return hot_rows(Reader(dataset.train), layout, config.skip, config.seed)
+
+
+def skip_lag(config: Config) -> int:
+    """Batches from a decision on what is skipped to its effect."""
+    return config.skip.lag or _least_skip_lag(config) + _AHEAD
 
 
 def model_of(config: Config, dataset: Dataset) -> Model:
@@ -259,7 +268,8 @@ def tiered_of(
     window, split = config.placement.window or tier.window, answers(config).ordering == "split"
     changes = tier.learning or split or config.placement.refresh_batches is not None
     if kernels_for(config, rooms) == "gpu" and not changes and can_finish(layout, singles, rooms):
-        return Finished(layout, singles, rooms, window)
+        large = config.batch_size >= LARGE_BATCH and plans_ahead(config, rooms)
+        return Finished(layout, singles, rooms, window, scans_ahead=2 if large else 0)
     return Tiered(
         layout,
         singles,
@@ -279,17 +289,16 @@ def _refresh(
     config: Config, tier: Tier, layout: Layout, dataset: Dataset, rooms: Sequence[Room]
 ) -> Refresh:
     """When the kept rows of a tier are chosen anew."""
-    order, decay = order_of(config, dataset), config.placement.decay
-    batches = order.per_epoch / config.batch_size
-    every = config.placement.refresh_batches or max(1, round(tier.refresh * batches))
-    every = every if tier.refresh else 0
-    first, known = max(1, round(tier.learning * batches)), None
-    if not tier.learning:
-        # As if the accesses of the whole part had come evenly, and had faded as those will.
-        first, share = every, (every or 1) * config.batch_size / len(dataset.train)
-        faded = min(1.0, share / max(1e-9, 1 - decay))
-        known = [one * faded for one in accesses_of(layout, dataset.counts)]
-    return Refresh(first, every, [len(room.keep) for room in rooms], decay, known)
+    return Refresh.of(
+        tier.refresh,
+        order_of(config, dataset).per_epoch / config.batch_size,
+        [len(room.keep) for room in rooms],
+        every=config.placement.refresh_batches,
+        decay=config.placement.decay,
+        learning=tier.learning,
+        known=None if tier.learning else accesses_of(layout, dataset.counts),
+        counted=len(dataset.train) / config.batch_size,
+    )
 
 
 def placement_of(layout: Layout, dataset: Dataset) -> Resident:
@@ -319,7 +328,7 @@ def _with_skip_lag(config: Config) -> Config:
     if answers(config).skipping == "none":
         return config
     least = _least_skip_lag(config)
-    lag = config.skip.lag or least + _AHEAD
+    lag = skip_lag(config)
     if lag < least:
         raise ConfigError(
             f"skip.lag is {lag}, but what is skipped must be decided {least} batches ahead: they "
@@ -355,7 +364,7 @@ def _rooms(
         batch_size=config.batch_size,
         window=window,
         needed=needed,
-        apart=answers(config).ordering == "apart",
+        apart=answers(config).apart,
     )
 
 

@@ -6,14 +6,16 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from slipstream.ahead import Ahead, often_switched
 from slipstream.config import Config
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset, Part
@@ -21,24 +23,26 @@ from slipstream.data.loader import Loader
 from slipstream.errors import SlipstreamError
 from slipstream.models import Model
 from slipstream.placement.counting import found_out
-from slipstream.plan import Plan
+from slipstream.plan import Plan, Planner
 from slipstream.skew.popularity import row_bytes
 from slipstream.training import build
-from slipstream.training.ahead import Ahead
 from slipstream.training.checkpoint import Checkpoints, Found, load
 from slipstream.training.diverged import DivergedError, diverged_after, diverged_in
 from slipstream.training.engine import Stepped
+from slipstream.training.estimate import does_not_fit
 from slipstream.training.evaluation import evaluate, first_inputs
 from slipstream.training.fit import described
 from slipstream.training.init_from import WarmStart, located, warm_start
 from slipstream.training.memory import Peak, keep_memory
 from slipstream.training.metrics import Scores
+from slipstream.training.pilots import piloted
 from slipstream.training.progress import Pace, Report
 from slipstream.training.recent import Recent
 from slipstream.training.resume import plans_from, take_up_order, to_go_on_from, to_go_on_with
 from slipstream.training.run import Lines, Run
 from slipstream.training.schedule import rate
-from slipstream.training.state import DOES_NOT_FIT, Hooks, State, StoppedError
+from slipstream.training.skip import Skipping
+from slipstream.training.state import DOES_NOT_FIT, Hooks, State, StoppedError, no_better
 from slipstream.training.summary import summary_of
 
 __all__ = ["DivergedError", "Hooks", "State", "StoppedError", "Trainer", "train"]
@@ -90,6 +94,9 @@ def train(
         config = replace(config, data=str(dataset.folder.absolute()))
     model = build.model_of(config, dataset)
     warm = None if resume else warm_start(config, model, dataset, hooks.say)
+    pilots = None
+    if config.skip.max_auc_loss is not None and not resume:
+        config, pilots = piloted(dataset, config, train, hooks.say)
     keep_memory()
     if config.threads is not None:
         torch.set_num_threads(config.threads)
@@ -107,11 +114,15 @@ def train(
             run.check_free(force)
             run.begin(config)
         trainer = Trainer(dataset, config, run, hooks, stack, model)
-        trainer.start(found, warm)
-        if run.config != config:
-            run.write_config(config)
-        trainer.run_through()
-        return trainer.finish()
+        trainer.state.pilots = pilots
+        try:
+            trainer.start(found, warm)
+            if run.config != config:
+                run.write_config(config)
+            trainer.run_through()
+            return trainer.finish()
+        except torch.OutOfMemoryError as error:
+            raise does_not_fit(dataset, config) from error
 
 
 class Trainer:
@@ -162,7 +173,7 @@ class Trainer:
         )
         self._stack.callback(self.engine.tables.close)
         self.engine.tables.before_write = self.saver.before_update
-        length = 0
+        length, tensors = 0, None
         if found is not None:
             tensors, saved = load(found, self.engine.tables.stores)
             self.engine.dense.load_state_dict(tensors)
@@ -175,13 +186,11 @@ class Trainer:
             self.hooks.say(f"Going on from input {self.state.position:,} of {self.total:,}.")
         elif warm is not None:
             self.state.init_from = warm.fill(self.engine)
-        self.order = build.arranged(self.config, self.model.layout, self.dataset, self.rooms)
-        self.skipper = build.skipper_of(self.config, self.dataset, self.order)
-        if self.skipper is not None:
-            self.order = self.skipper.order
-            if found is not None:
-                kept = {n.removeprefix("skipping."): v for n, v in tensors.items()}
-                self.skipper.load_state_dict(self.state.skipping, kept, self.state.step)
+        self.skipping = Skipping.of(
+            self.config, self.model.layout, self.dataset, self.rooms, self.engine
+        )
+        self.order = self.skipping.order
+        self.skipping.take_up(self.state, tensors, self.hooks)
         take_up_order(self.state, build.order_of(self.config, self.dataset), self.order)
         board = self.config.log.tensorboard
         self.lines = Lines(self.run.folder, length, board, self.state.position)
@@ -212,32 +221,42 @@ class Trainer:
         )
         tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
         ahead = build.plans_ahead(self.config, self.rooms)
-        with self._timed("plan"):
+        with self.state.timed("plan"):
             plans = plans_from(
                 self.state,
-                tiered,
+                Planner(tiered, moves=self.skipping.moves),
                 loader,
                 lambda: loader if ahead else self._batches(loader),
                 self._stop_if_asked,
+                again=tiered.remembers and not self.skipping.on,
             )
-        if ahead:
-            plans = self._stack.enter_context(Ahead(plans, ahead))
+        # What is in the fast tier before the next plan is made: only then may a thread make it.
         self.engine.tables.keep(tiered.kept(), self.state.step)
+        if ahead:
+            self._stack.enter_context(often_switched())
+            if self.config.batch_size >= build.LARGE_BATCH:
+                plans = self._stack.enter_context(Ahead(plans, ahead))
+            plans = self._stack.enter_context(Ahead(self._sent_ahead(plans), ahead))
         coming: deque[Plan] = deque()
         self._what_is_due()
         while not self.state.ended:
             self._stop_if_asked()
-            with self._timed("plan"):
-                self._prepare(plans, coming)
+            with self.state.timed("plan"):
+                if ahead:
+                    coming.extend(islice(plans, 1))
+                else:
+                    self._prepare(plans, coming)
             if not coming:
                 break
             plan = coming.popleft()
-            with self._timed("step"):
+            with self.state.timed("step"):
                 self._step(plan)
             self.state.stepped(plan, self.row_bytes, self.engine.tables.clock())
             if plan.aside and self.state.carried["aside"] == 1:
                 self.hooks.say(f"Step {plan.step} {DOES_NOT_FIT}")
-            self._skip(plan)
+            logits = self._logits if plan.n_valid else plan.labels[:0]
+            for line in self.skipping.after(plan, self.state, logits):
+                self.lines.write(line)
             self._what_is_due()
             self._save_if_due()
         self.state.ended = True
@@ -253,6 +272,12 @@ class Trainer:
             if batch is None:
                 return
             yield batch
+
+    def _sent_ahead(self, plans: Iterator[Plan]) -> Iterator[Plan]:
+        """Plans that are on their way to a device, in a thread that makes them ahead."""
+        for plan in plans:
+            self.engine.prepare(plan, rate(self.config.schedule, plan.next_position, self.total))
+            yield plan
 
     def _prepare(self, plans: Iterator[Plan], coming: deque[Plan]) -> None:
         """Have the plans of the next steps, and what they need on its way."""
@@ -277,7 +302,7 @@ class Trainer:
             if self.config.compile == "on" and self.hooks.stop():
                 self._stop()
             raise
-        if self.skipper is not None:  # it learns from each step before the next
+        if self.skipping.on:  # it learns from each step before the next
             self._hear(self.engine.landed())
 
     def _hear(self, said: Iterable[Stepped]) -> None:
@@ -288,18 +313,11 @@ class Trainer:
             if not math.isfinite(loss):
                 raise diverged_in(plan, loss, logits, position, moved=not self.engine.tells_first)
             n = plan.n_valid
-            self.recent.add(logits[:n], plan.labels[:n], plan.weight[:n])
+            if self.engine.tells_first:
+                self.recent.add(logits[:n], plan.labels[:n], plan.weight[:n])
+            else:
+                self.recent.later(logits, plan.labels, plan.weight, n)
             self._logits = logits
-
-    def _skip(self, plan: Plan) -> None:
-        """Let skipping learn from a step, and decide what is due."""
-        if self.skipper is None:
-            return
-        logits = self._logits if plan.n_valid else plan.labels[:0]
-        with self._timed("plan"):
-            lines = self.skipper.after(plan, self.state.before, logits)
-        for line in lines:
-            self.lines.write(line)
 
     def _what_is_due(self) -> None:
         """After a step: a report, scores. What was done before a stop is not done again."""
@@ -327,19 +345,8 @@ class Trainer:
         self._hear(self.engine.landed())
         self.peak.look()
         lately = self.recent.result()
-        seconds = self.state.train_seconds
-        self.lines.write(
-            {
-                "kind": "training",
-                "position": self.state.position,
-                "step": self.state.step,
-                "loss": lately.loss,
-                "auc": lately.auc,
-                "train_seconds": seconds,
-                "samples_per_second": self.state.inputs_trained / seconds if seconds else 0.0,
-            }
-        )
-        speed = self.pace.at(self.state.position, seconds)
+        self.lines.write(self.state.line(lately.loss, lately.auc))
+        speed = self.pace.at(self.state.position, self.state.train_seconds)
         self._told = Report(
             "train", self.state.position, self.total, speed, lately.loss, lately.auc
         )
@@ -349,7 +356,7 @@ class Trainer:
         """Score the evaluation part: a point of the learning curve."""
         scores = self._evaluate("evaluation", self.dataset.evaluation)
         line = {"kind": "evaluation", "position": self.state.position, "share": share}
-        line |= scores.to_json()
+        line |= {"inputs_trained": self.state.inputs_trained, **scores.to_json()}
         self.state.curve.append(line | {"total": self.total})
         self.lines.write(line | {"train_seconds": self.state.train_seconds})
         return scores
@@ -380,11 +387,7 @@ class Trainer:
             and state.no_better >= stop.patience
         ):
             state.ended = state.ended_early = True
-            times = "once" if stop.patience == 1 else f"{stop.patience} times in a row"
-            self.hooks.say(
-                f"Validation has not got better {times}: training ends at input "
-                f"{state.position:,} of {self.total:,}."
-            )
+            self.hooks.say(no_better(state, stop.patience))
 
     def _evaluate(self, part: str, inputs: Part) -> Scores:
         if self._scores is not None and self._scores[:2] == (self.state.step, part):
@@ -398,9 +401,9 @@ class Trainer:
             self.hooks.report(Report(part, done, len(inputs)))
             self._stop_if_asked()
 
-        with self._timed("step"):
+        with self.state.timed("step"):
             self._hear(self.engine.landed())
-        with self._timed("evaluate"):
+        with self.state.timed("evaluate"):
             self.engine.tables.settle()
             scores = evaluate(
                 self.engine, self.placement, inputs, size, self.config.evaluate.auc, each
@@ -416,15 +419,13 @@ class Trainer:
         self._hear(self.engine.landed())
         if not self.engine.dense.finite:
             raise diverged_after(self.state.step)
-        more = {f"recent.{name}": value for name, value in self.recent.state_dict().items()}
-        if self.skipper is not None:
-            self.state.skipping, kept = self.skipper.state_dict()
-            more |= {f"skipping.{name}": value for name, value in kept.items()}
+        recent = {f"recent.{name}": value for name, value in self.recent.state_dict().items()}
+        skipping = self.skipping.saved(self.state)
         self.engine.tables.settle()
         self.saver.begin(
             self.state.step,
             self.engine.tables.stores,
-            self.engine.dense.state_dict() | more,
+            self.engine.dense.state_dict() | recent | skipping,
             {
                 "dataset": self.dataset.manifest.checksum,
                 "data": self.described,
@@ -461,15 +462,6 @@ class Trainer:
         summary = summary_of(
             self.config, self.dataset, self.state, self.engine, scores, self.peak.bytes
         )
-        if self.skipper is not None:
-            summary["skipping"] = self.skipper.summary()
+        summary |= self.skipping.summary(summary, self.state)
         self.run.write_summary(summary)
         return summary
-
-    @contextmanager
-    def _timed(self, phase: str) -> Iterator[None]:
-        begun = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.state.seconds[phase] += time.perf_counter() - begun

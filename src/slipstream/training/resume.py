@@ -12,7 +12,7 @@ from slipstream.data.loader import Loader
 from slipstream.errors import ConfigError
 from slipstream.ordering import InputOrder, Order
 from slipstream.ordering.apart import segment_at
-from slipstream.plan import Placement, Plan, Planner
+from slipstream.plan import Plan, Planner
 from slipstream.training.checkpoint import Found, newest
 from slipstream.training.run import Run
 from slipstream.training.state import State
@@ -101,10 +101,12 @@ def take_up_order(state: State, base: InputOrder, order: Order) -> None:
 
 def plans_from(
     state: State,
-    placement: Placement,
+    planner: Planner,
     loader: Loader,
     batches: Callable[[], Iterator[Batch]],
     each: Callable[[], None],
+    *,
+    again: bool,
 ) -> Iterator[Plan]:
     """The plans of the steps that are left.
 
@@ -115,14 +117,15 @@ def plans_from(
 
     Args:
         state: Where the run stands.
-        placement: Where rows live when their batch comes.
+        planner: Makes them.
         loader: Gives the batches; it is set to where they begin.
         batches: Gives those of the loader, from where it stands on.
         each: Called for each plan that is made again.
+        again: Whether plans follow from the batches before, and those can be read again.
     """
-    if state.step and placement.remembers and not state.skipping:
+    if state.step and again:
         loader.load_state_dict({"position": 0})
-        plans = Planner(placement).plans(batches())
+        plans = planner.plans(batches())
         for plan in plans:
             each()
             if plan.step == state.step or plan.next_position >= state.position:
@@ -130,7 +133,7 @@ def plans_from(
         if (plan.step, plan.next_position) == (state.step, state.position):
             return plans
     loader.load_state_dict({"position": state.position})
-    return Planner(placement).plans(batches(), state.step + 1)
+    return planner.plans(batches(), state.step + 1)
 
 
 def _check_ends(position: int, per_epoch: int, segment: int) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -51,6 +53,7 @@ class State:
         hot_rows: Rows that stay in the fast tier, at the last step.
         order: The arguments of the order that the position is in.
         decisions: The losses that the order has asked for, each with its number.
+        pilots: What pilots found about skipping, if there were any.
         skipping: Where skipping stands, apart from what is kept for rows.
         seconds: Time spent, by phase.
         waits: Steps whose rows were still on their way, and the seconds spent on that.
@@ -73,6 +76,7 @@ class State:
     hot_rows: int = 0
     order: dict[str, Any] = field(default_factory=dict)
     decisions: list[tuple[int, float]] = field(default_factory=list)
+    pilots: dict[str, Any] | None = None
     skipping: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_PHASES, 0.0))
     waits: dict[str, float] = field(default_factory=lambda: {"steps": 0, "seconds": 0.0})
@@ -100,6 +104,29 @@ class State:
         self.waits["steps"] += clock.waits
         self.waits["seconds"] += clock.waited
 
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Count the time of what is done inside as that of a phase."""
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[phase] += time.perf_counter() - begun
+
+    def line(self, loss: float | None, auc: float | None) -> dict[str, Any]:
+        """What `metrics.jsonl` says of where it stands, with loss and AUC of the last inputs."""
+        seconds = self.train_seconds
+        return {
+            "kind": "training",
+            "position": self.position,
+            "step": self.step,
+            "loss": loss,
+            "auc": auc,
+            "inputs_trained": self.inputs_trained,
+            "train_seconds": seconds,
+            "samples_per_second": self.inputs_trained / seconds if seconds else 0.0,
+        }
+
     def crossed(self, every: int | None) -> bool:
         """Whether the last step has reached or passed a multiple of so many inputs."""
         return every is not None and self.position // every > self.before // every
@@ -115,6 +142,15 @@ class State:
     def apart_from_time(self) -> dict[str, Any]:
         """All but what a clock said: it differs exactly if there is something new to save."""
         return {key: value for key, value in asdict(self).items() if key not in _CLOCKS}
+
+
+def no_better(state: State, patience: int) -> str:
+    """The sentence about a run that ends because validation got no better."""
+    times = "once" if patience == 1 else f"{patience} times in a row"
+    return (
+        f"Validation has not got better {times}: training ends at input {state.position:,} of "
+        f"{state.total:,}."
+    )
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ class Strategy(NamedTuple):
     """In what order inputs come, which are trained, and where rows live when their batch comes.
 
     Args:
-        ordering: as-is; apart: no batch mixes hot and cold inputs; split: each batch in two parts.
+        ordering: as-is; apart: no batch mixes hot and cold inputs; cold-first: nor that, and all
+            cold ones of an epoch come first; split: each batch in two parts.
         skipping: By which rule inputs are skipped; none trains all.
         placement: How a fast tier is used; None trains in the slow one.
         promise: What is trained, beside plain training on the same batches: the same bits, or
@@ -42,6 +43,11 @@ class Strategy(NamedTuple):
     placement: Tier | None
     promise: Promise = "bits"
 
+    @property
+    def apart(self) -> bool:
+        """Whether no batch mixes hot and cold inputs."""
+        return self.ordering in ("apart", "cold-first")
+
     def trains_as_many(self, other: Strategy) -> bool:
         """Whether a run may change from one to the other, where their orders allow it."""
         return self.skipping == other.skipping
@@ -50,9 +56,9 @@ class Strategy(NamedTuple):
 PLACEMENTS = {
     "slow": None,
     "popular": Tier(keep=True, window=1),
-    "learned": Tier(keep=True, window=1, learning=0.05, refresh=0.01),
+    "learned": Tier(keep=True, window=1, learning=0.05, refresh=0.0025),
     "lookahead": Tier(keep=False, window=200),
-    "popular+lookahead": Tier(keep=True, window=8, refresh=0.01),
+    "popular+lookahead": Tier(keep=True, window=8, refresh=0.04),
 }
 
 STRATEGIES = {
@@ -61,6 +67,7 @@ STRATEGIES = {
     "hotline": Strategy("split", "none", PLACEMENTS["learned"], promise="rounding"),
     "bagpipe": Strategy("as-is", "none", PLACEMENTS["lookahead"]),
     "fast": Strategy("as-is", "none", PLACEMENTS["popular+lookahead"]),
+    "slipstream": Strategy("cold-first", "published", PLACEMENTS["popular"]),
 }
 
 

@@ -17,6 +17,7 @@ class Random(Rule):
         del frozen
         return drawn.chance
 
-    def search(self, scores: Array, wanted: float) -> Found:
+    def search(self, frozen: Mapping[str, Array], drawn: Drawn, wanted: float) -> Found:
         """No search: chances are even."""
-        return Found(wanted, wanted, wanted, len(scores))
+        del frozen
+        return Found(wanted, wanted, wanted, len(drawn.chance))

@@ -12,6 +12,8 @@ from slipstream.data.inputs import Array
 from slipstream.skipping.rule import Drawn, Rule
 from slipstream.skipping.search import Found
 
+_MOST = 0.99  # of the negatives at most: what is corrected by them must be there
+
 
 class Thin(Rule):
     """Trains all positives, and each negative with the same chance.
@@ -27,10 +29,11 @@ class Thin(Rule):
         del frozen
         return np.where(drawn.labels > 0, np.inf, drawn.chance)
 
-    def search(self, scores: Array, wanted: float) -> Found:
+    def search(self, frozen: Mapping[str, Array], drawn: Drawn, wanted: float) -> Found:
         """The chance with which a negative is skipped."""
-        n, kept = len(scores), self.keys.keep_negatives
-        negatives = float(np.isfinite(scores).mean()) if n else 0.0
+        del frozen
+        n, kept = len(drawn.labels), self.keys.keep_negatives
+        negatives = float((drawn.labels <= 0).mean()) if n else 0.0
         if kept is not None:
             return Found(1 - kept, (1 - kept) * negatives, wanted, n, "skip.keep_negatives is set")
         if wanted > negatives * _MOST:
@@ -46,6 +49,3 @@ class Thin(Rule):
         if threshold <= 0:
             return None
         return np.full(len(drawn.chance), -math.log1p(-threshold), dtype=np.float32)
-
-
-_MOST = 0.99  # of the negatives at most: what is corrected by them must be there

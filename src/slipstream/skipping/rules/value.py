@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-import numpy as np
-
-from slipstream.config import Skip
 from slipstream.data.inputs import Array
-from slipstream.skipping.accesses import Accesses, Reader
-from slipstream.skipping.rule import Drawn, Rule, accesses_so_far
+from slipstream.skipping.accesses import Accesses
+from slipstream.skipping.context import Context
+from slipstream.skipping.counts import accesses_so_far, left_to_learn
+from slipstream.skipping.rule import Drawn, Rule
 
 
 class Value(Rule):
@@ -20,23 +19,35 @@ class Value(Rule):
     """
 
     EXPLORES: ClassVar[float] = 0.02
+    SEES: ClassVar[tuple[bool, bool]] = (True, False)
+    GATHERED: ClassVar[int] = 4
+    FROZEN: ClassVar[int] = 4
 
-    def __init__(self, keys: Skip, reader: Reader) -> None:
-        super().__init__(keys, reader)
-        self._counts = accesses_so_far(reader)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._counts = accesses_so_far(context)
 
-    def see(self, trained: Accesses, skipped: Accesses) -> None:
+    def see(self, trained: Accesses | None, skipped: Accesses | None) -> None:
         """Count the accesses that were trained; what was skipped has taught nothing."""
         del skipped
+        assert trained is not None, "SEES says so"
         trained.count(self._counts)
 
     def freeze(self) -> dict[str, Array]:
         """What one more access teaches each row."""
-        return {"left": 1 / (self._counts.astype(np.float32) + 1)}
+        return {"left": left_to_learn(self._counts)}
 
     def score(self, frozen: Mapping[str, Array], drawn: Drawn) -> Array:
         """What is left to learn from each input."""
         return drawn.accesses.sums(frozen["left"])
+
+    def keeps(self, frozen: Mapping[str, Array]) -> Array | None:
+        """The row with most to learn keeps an input."""
+        return frozen["left"]
+
+    def forget(self) -> None:
+        """What was learned counts for a tenth."""
+        self._counts //= 10
 
     def state_dict(self) -> dict[str, Array]:
         """The counts."""

@@ -1,0 +1,18 @@
+"""A count for each row, and where it began: what several rules gather."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slipstream.data.inputs import Array
+from slipstream.skipping.context import Context
+
+
+def accesses_so_far(context: Context) -> Array:
+    """A count for each row, at zero."""
+    return np.zeros(context.reader.rows, dtype=np.uint32)
+
+
+def left_to_learn(counts: Array) -> Array:
+    """What one more access teaches rows that were accessed so often."""
+    return np.asarray(1 / (counts.astype(np.float32) + 1))

@@ -1,0 +1,263 @@
+"""The guard: looks at a few of the skipped inputs, and lets them back in when they change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from slipstream.data.inputs import Array
+from slipstream.skipping.chance import uniform
+
+LogitsOf = Callable[[Array], tuple[Array, Array]]
+"""The logits of the inputs of these numbers, as the model is now, and their labels."""
+
+Z = 4.0  # standard errors from which a change is believed
+RISE = 0.01  # and by how much the surprise must have risen
+SHIFT = 0.25  # and by how much of itself the label rate must have shifted
+LEAST = 64  # inputs in a window without which nothing is said
+WINDOWS = 6  # windows before which nothing is said
+LAST = 3  # windows that are looked at together
+FADES = 0.97  # what is left of older windows with each new one
+AUDITED = 0.04  # of all inputs at most: what is scored costs a third of what is trained
+GROWTH = 0.25  # of the share that comes back at each decision after an alarm
+
+
+class Alarm(NamedTuple):
+    """Why the guard cut the share: a sentence, and where."""
+
+    position: int
+    why: str
+
+
+class Guard:
+    """Watches the loss and the label mix of what is skipped, window by window.
+
+    In each window a sample of the skipped inputs is scored, not trained. What is compared with all
+    windows since the last alarm is their surprise: their loss, less the loss that the model itself
+    expects, which is 0 on average for a model that knows its world, whichever inputs are asked
+    about. So is the surprise of what is trained, which costs nothing, and the label rate of all
+    skipped inputs over that of all inputs. When one of them has changed by more than windows
+    differ anyway, everything is trained from there on, and the share grows back slowly. It sees
+    gross changes, never 0.0005 AUC.
+
+    Args:
+        seed: Of the run.
+        window: Positions of a window; where so few are scored that nothing could be said, more.
+        audit: The most skipped inputs that are scored in one.
+        by_label: Whether inputs are skipped by their label too: then the surprise of those that
+            are is none of the model's, and only what is trained is looked at.
+
+    Attributes:
+        factor: How much of the wanted share is skipped.
+    """
+
+    def __init__(self, seed: int, window: int, audit: int, *, by_label: bool = False) -> None:
+        self._by_label = by_label
+        self._seed, self._window = seed, max(round(LEAST / AUDITED), window)
+        self._audit = min(audit, round(AUDITED * self._window))
+        self.factor = 1.0
+        self.alarms: list[Alarm] = []
+        self.audited, self.audit_loss = 0, 0.0
+        self._cut_at = self._age = 0
+        self._waiting: list[int] = []
+        self._now = _Mix()
+        self._before = _Mix()
+        self._skipped, self._trained = _Windows(), _Windows()
+        self._surprise, self._inputs = 0.0, 0
+
+    def add(self, numbers: Array, skipped: Array, logits: Array, trained: Array) -> None:
+        """Take note of a step.
+
+        Args:
+            numbers: The inputs that were skipped with it.
+            skipped: Their labels.
+            logits: Of the inputs that it trained, as they count in the loss.
+            trained: Their labels.
+        """
+        self._now.add(skipped, trained)
+        self._surprise += float(surprise(logits, trained).sum())
+        self._inputs += len(trained)
+        room = self._audit - len(self._waiting)
+        if room and len(numbers):
+            rate = 3 * self._audit / self._window
+            drawn = numbers[uniform(self._seed, "audit", numbers) <= rate]
+            self._waiting += drawn[:room].tolist()
+
+    def look(self, before: int, position: int, logits_of: LogitsOf) -> Alarm | None:
+        """At the end of a window: score what was drawn, and say whether something has changed."""
+        if position // self._window == before // self._window:
+            return None
+        audited = self._audited(logits_of)
+        trained = self._surprise / self._inputs if self._inputs >= LEAST else None
+        self._surprise, self._inputs = 0.0, 0
+        self._skipped.join(audited)
+        self._trained.join(trained)
+        why = (
+            self._skipped.risen("skipped")
+            or self._trained.risen("trained")
+            or self._before.shifted(self._now)
+        )
+        if why:
+            self._skipped, self._trained = _Windows(), _Windows()
+            self._before, self._now = _Mix(), _Mix()
+            self.factor, self._age, self._cut_at = 0.0, position - self._cut_at, position
+            self.alarms.append(Alarm(position, why))
+            return self.alarms[-1]
+        self._before.join(self._now)
+        self._now = _Mix()
+        return None
+
+    def _audited(self, logits_of: LogitsOf) -> float | None:
+        """The mean surprise of what was drawn; None of too few."""
+        if not self._waiting:
+            return None
+        logits, labels = logits_of(np.array(self._waiting, dtype=np.int64))
+        self._waiting = []
+        self.audited += len(labels)
+        self.audit_loss += float(np.logaddexp(0, np.where(labels > 0, -logits, logits)).sum())
+        if self._by_label or len(labels) < LEAST:
+            return None
+        return float(surprise(logits, labels).mean())
+
+    def grow(self, position: int, interval: int) -> None:
+        """Before a decision: skip more again, once the model is as old as it was at the alarm.
+
+        What it had learned before is gone: it is trained on as many inputs as it took then.
+        """
+        if self.factor < 1 and position - self._cut_at >= max(interval, self._age):
+            self.factor = min(1.0, self.factor + GROWTH)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All there is to go on from here, as JSON."""
+        return {
+            "factor": self.factor,
+            "alarms": [list(one) for one in self.alarms],
+            "audited": [self.audited, self.audit_loss],
+            "cut_at": [self._cut_at, self._age],
+            "waiting": list(self._waiting),
+            "mixes": [list(vars(one).values()) for one in (self._now, self._before)],
+            "windows": [list(vars(one).values()) for one in (self._skipped, self._trained)],
+            "trained": [self._surprise, self._inputs],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from another one."""
+        self.factor, (self._cut_at, self._age) = state["factor"], state["cut_at"]
+        self.alarms = [Alarm(*one) for one in state["alarms"]]
+        self.audited, self.audit_loss = state["audited"]
+        self._waiting = list(state["waiting"])
+        self._now, self._before = (_Mix(*one) for one in state["mixes"])
+        self._skipped, self._trained = (_Windows(*one) for one in state["windows"])
+        self._surprise, self._inputs = state["trained"]
+
+    def summary(self) -> dict[str, Any]:
+        """What it saw, and what it can see."""
+        return {
+            "alarms": [one._asdict() for one in self.alarms],
+            "inputs_audited": self.audited,
+            "sees_surprise_of": {
+                "skipped": self._skipped.sees(),
+                "trained": self._trained.sees(),
+            },
+        }
+
+
+def surprise(logits: Array, labels: Array) -> Array:
+    """The loss of each input, less the loss that the model expects.
+
+    Example:
+        >>> surprise(np.array([2.0, 2.0]), np.array([1.0, 0.0])).round(3).tolist()
+        [-0.238, 1.762]
+    """
+    chance = 1 / (1 + np.exp(-np.clip(logits, -30, 30)))
+    return np.asarray((chance - (labels > 0)) * logits, dtype=np.float64)
+
+
+class _Windows:
+    """The means of windows: the last ones, and what those before them were like.
+
+    A window counts as one: what is scored in it is scored by one model, and errs together. Older
+    ones fade: early in a training they differ more.
+    """
+
+    def __init__(
+        self,
+        n: float = 0.0,
+        total: float = 0.0,
+        squares: float = 0.0,
+        last: Sequence[float] = (),
+    ) -> None:
+        self.n, self.total, self.squares, self.last = n, total, squares, list(last)
+
+    def join(self, mean: float | None) -> None:
+        if mean is None:
+            return
+        self.last.append(mean)
+        if len(self.last) > LAST:
+            oldest = self.last.pop(0)
+            self.n = FADES * self.n + 1
+            self.total = FADES * self.total + oldest
+            self.squares = FADES * self.squares + oldest * oldest
+
+    @property
+    def mean(self) -> float:
+        return self.total / max(1.0, self.n)
+
+    def sees(self, windows: int = LAST) -> float | None:
+        """The rise that so many windows would have to show; None before there are enough to say."""
+        if self.n < WINDOWS:
+            return None
+        variance = max(0.0, self.squares - self.n * self.mean**2) / (self.n - 1)
+        # From few windows the spread is known less well, and more must be seen.
+        error = Z * (1 + 4 / self.n) * math.sqrt(variance * (1 / windows + 1 / self.n))
+        return max(RISE, error)
+
+    def risen(self, which: str) -> str:
+        """Why the last windows are higher by more than chance; nothing if they are not."""
+        for windows in range(1, len(self.last) + 1):
+            mean, rise = sum(self.last[-windows:]) / windows, self.sees(windows)
+            if rise is not None and mean > self.mean + rise:
+                return (
+                    f"the surprise of {which} inputs rose from {self.mean:.4f} to {mean:.4f}: they "
+                    "are no longer as the model has learned"
+                )
+        return ""
+
+
+class _Mix:
+    """Skipped and all inputs, and the positives among them."""
+
+    def __init__(self, skipped: int = 0, positive: int = 0, all_: int = 0, all_positive: int = 0):
+        self.skipped, self.positive = skipped, positive
+        self.all, self.all_positive = all_, all_positive
+
+    def add(self, skipped: Array, trained: Array) -> None:
+        positive = int((skipped > 0).sum())
+        self.skipped += len(skipped)
+        self.positive += positive
+        self.all += len(skipped) + len(trained)
+        self.all_positive += positive + int((trained > 0).sum())
+
+    def join(self, other: _Mix) -> None:
+        self.skipped += other.skipped
+        self.positive += other.positive
+        self.all += other.all
+        self.all_positive += other.all_positive
+
+    def shifted(self, now: _Mix) -> str:
+        """Why the label rate of what is skipped is another one, beside that of all inputs."""
+        if min(self.skipped, now.skipped) < 4 * LEAST or not (self.positive and self.all_positive):
+            return ""
+        expected = self.positive / self.skipped
+        expected *= (now.all_positive / now.all) / (self.all_positive / self.all)
+        found = now.positive / now.skipped
+        error = math.sqrt(max(expected, 1e-9) * (1 / now.skipped + 1 / self.skipped))
+        if abs(found - expected) < max(SHIFT * expected, Z * error):
+            return ""
+        return (
+            f"the label rate of skipped inputs is {found:.4f}, where that of all inputs lets "
+            f"expect {expected:.4f}"
+        )

@@ -1,0 +1,64 @@
+"""A cheap pilot: the log-odds of an input as a line through the sum of its rows' click rates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from slipstream.data.inputs import Array
+from slipstream.skipping.accesses import Accesses
+
+_ROUNDS = 20
+_AT_ONCE = 1 << 18
+_BOUND = 8.0  # log-odds beyond which a pilot is not believed
+
+
+def odds_of(clicks: Array, smoothing: float) -> Array:
+    """For each row by how much its log-odds differ from those of all.
+
+    Args:
+        clicks: Accesses of each row, and those with label 1: `[rows, 2]`.
+        smoothing: Each row has so many accesses of the common rate added.
+    """
+    seen, positive = (int(one) for one in clicks.sum(axis=0, dtype=np.int64))
+    common = min(max(positive / max(1, seen), 1e-6), 1 - 1e-6)
+    odds = np.empty(len(clicks), dtype=np.float32)
+    for first in range(0, len(clicks), _AT_ONCE):
+        n, ones = clicks[first : first + _AT_ONCE].astype(np.float64).T
+        rate = (ones + smoothing * common) / (n + smoothing)
+        odds[first : first + _AT_ONCE] = np.log(rate / (1 - rate)) - np.log(common / (1 - common))
+    return odds
+
+
+def line_through(sums: Array, labels: Array) -> Array:
+    """The line in `sums` that predicts labels best: bias and slope, by Newton's method.
+
+    Both are held back a little, so that labels all alike, or sums all alike, have an answer.
+    """
+    x = np.stack([np.ones(len(sums)), sums])
+    rate = (labels.sum() + 0.5) / (len(labels) + 1)
+    first = np.array([np.log(rate / (1 - rate)), 0.0])
+    line, held = first.copy(), np.array([1e-3, 1e-3])
+    for _ in range(_ROUNDS):
+        p = 1 / (1 + np.exp(-np.clip(line @ x, -30, 30)))
+        slope = x @ (labels - p) - held * (line - first)
+        curve = (x * (p * (1 - p))) @ x.T + np.diag(held)
+        step = np.linalg.solve(curve, slope)
+        line = line + np.clip(step, -2, 2)
+        if np.abs(step).max() < 1e-9:
+            break
+    return line
+
+
+def wrong(frozen: Mapping[str, Array], accesses: Accesses) -> tuple[Array, Array]:
+    """The chances that the pilot is wrong about an input: if its label is 1, and if it is 0.
+
+    Args:
+        frozen: `odds` of each row, and the `line` through their sums.
+        accesses: The inputs.
+    """
+    bias, slope = frozen["line"]
+    log_odds = np.clip(bias + slope * accesses.sums(frozen["odds"]), -_BOUND, _BOUND)
+    p = 1 / (1 + np.exp(-log_odds))
+    return 1 - p, p

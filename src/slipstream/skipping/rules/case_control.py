@@ -1,0 +1,80 @@
+"""Local case-control: an input is kept with the chance that a cheap pilot is wrong about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from slipstream.data.inputs import Array
+from slipstream.skipping.accesses import Accesses
+from slipstream.skipping.context import Context
+from slipstream.skipping.pilot import line_through, odds_of, wrong
+from slipstream.skipping.rule import Drawn, Rule
+
+
+class CaseControl(Rule):
+    """Keeps an input with a chance in proportion to that of the pilot being wrong about it.
+
+    The proportion is the one that skips the wanted share. Trained inputs have their log-odds
+    corrected by the ratio of the two chances that an input like it is kept, with label 1 and with
+    label 0, so predictions stay those of the whole data (Fithian and Hastie, 2014).
+    """
+
+    CHANCES: ClassVar[bool] = True
+    SEES: ClassVar[tuple[bool, bool]] = (True, True)
+    GATHERED: ClassVar[int] = 8
+    FROZEN: ClassVar[int] = 4
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._clicks = np.zeros((context.reader.rows, 2), dtype=np.uint32)
+
+    def see(self, trained: Accesses | None, skipped: Accesses | None) -> None:
+        """Count accesses and clicks of all inputs: the pilot is one of the whole data."""
+        for one in (trained, skipped):
+            assert one is not None, "SEES says so"
+            one.count_labels(self._clicks)
+
+    def freeze(self) -> dict[str, Array]:
+        """The log-odds of each row."""
+        return {"odds": odds_of(self._clicks, self.keys.smoothing)}
+
+    def fit(self, frozen: Mapping[str, Array], drawn: Drawn) -> dict[str, Array]:
+        """The line through the sums of log-odds, on inputs that are not counted yet."""
+        sums = drawn.accesses.sums(frozen["odds"])
+        return {"line": line_through(sums, (drawn.labels > 0).astype(np.float64))}
+
+    def weight(self, frozen: Mapping[str, Array], accesses: Accesses) -> Array:
+        """What the chance of each input is in proportion to, beside that of the pilot."""
+        del frozen
+        return np.ones(len(accesses))
+
+    def score(self, frozen: Mapping[str, Array], drawn: Drawn) -> Array:
+        """The proportion at which an input is just kept, upside down: the larger, the sooner."""
+        positive, negative = wrong(frozen, drawn.accesses)
+        chance = np.where(drawn.labels > 0, positive, negative)
+        return chance * self.weight(frozen, drawn.accesses) / drawn.chance
+
+    def logit_offset(
+        self, frozen: Mapping[str, Array], threshold: float, drawn: Drawn
+    ) -> Array | None:
+        """The log of the ratio of the chances to be kept."""
+        if not threshold > 0:
+            return None
+        weight = self.weight(frozen, drawn.accesses) / threshold
+        kept = [np.minimum(1, one * weight) for one in wrong(frozen, drawn.accesses)]
+        return np.asarray(np.log(kept[0] / kept[1]), dtype=np.float32)
+
+    def forget(self) -> None:
+        """What was counted counts for a tenth."""
+        self._clicks //= 10
+
+    def state_dict(self) -> dict[str, Array]:
+        """The counts."""
+        return {"clicks": self._clicks}
+
+    def load_state_dict(self, state: Mapping[str, Array]) -> None:
+        """Go on counting."""
+        self._clicks[:] = state["clicks"]

@@ -1,0 +1,139 @@
+"""Slipstream as it was published: inputs whose rows moved less than a threshold are dropped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from slipstream.data.inputs import Array
+from slipstream.plan import Plan
+from slipstream.skipping.chance import uniform
+from slipstream.skipping.context import Context
+from slipstream.skipping.rule import ALL, Drawn, Rule, Sample
+from slipstream.skipping.search import Found, bisection
+from slipstream.skipping.snapshots import Snapshot
+
+if TYPE_CHECKING:
+    from slipstream.skipping.classifier import Classifier
+
+WARMUP = {"tbsm": 0.05}
+TOLERANCE = {"tbsm": 0.02}
+ROWS_OF_A_LIST = {"tbsm": 4}
+"""What was published for TBSM; for DLRM, and here for other models, it is what stands below."""
+_WARMUP, _TOLERANCE = 0.03, 0.08
+
+
+class Published(Rule):
+    """Snapshot A after `skip.warmup_batches` hot batches, B after a share of all hot ones more.
+
+    A hot row is stale if no element of it moved by the threshold or more in between. A hot input is
+    dropped for good if enough of its rows are stale. Decided once, unless `skip.repeat` is set.
+    """
+
+    GUARDED: ClassVar[bool] = False
+    NEEDS_HOT: ClassVar[bool] = True
+    MAKES_UP: ClassVar[bool] = False
+    FROZEN: ClassVar[int] = 4
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        keys, size = self.keys, context.batch_size
+        hot = context.hot_rows.inputs[: context.base.per_epoch]
+        self._hot_inputs = int(hot.sum())
+        warmup = WARMUP.get(context.model, _WARMUP) if keys.warmup is None else keys.warmup
+        batches = math.ceil(self._hot_inputs / size)
+        self._first = keys.warmup_batches * size
+        self._second = (round(warmup * batches) + keys.warmup_batches) * size
+        self._every = max(1, round(keys.interval * self._hot_inputs))
+        self._snapshot = Snapshot(context, context.hot_rows.rows)
+        self._seen = self._before = 0
+
+    def due(self, plan: Plan, before: int) -> bool:
+        """Take snapshot A when it is due; a decision is, with snapshot B.
+
+        What is due is measured in hot inputs, trained and skipped.
+        """
+        del before
+        self._before = self._seen
+        for numbers in (plan.numbers[: plan.n_valid].numpy(), plan.skipped):
+            if numbers is not None:
+                self._seen += int(self.context.hot_rows(numbers).sum())
+        if plan.next_position >= len(self.context.base):
+            return False
+        if self._before < self._first <= self._seen or (
+            self._first == 0 and not self._snapshot.taken
+        ):
+            self._snapshot.take()
+        if not self._snapshot.taken or self._seen < self._second:
+            return False
+        if self._before < self._second:
+            return True
+        passed = [(at - self._second) // self._every for at in (self._before, self._seen)]
+        return bool(self.keys.repeat) and passed[1] > passed[0]
+
+    def freeze(self) -> dict[str, Array]:
+        """How far each hot row has moved since the last snapshot; others have infinitely."""
+        moved = np.full(self.context.reader.rows, np.inf, dtype=np.float32)
+        moved[self._snapshot.rows] = self._snapshot.moved(renew=bool(self.keys.repeat))
+        return {"moved": moved}
+
+    def sample(self, classifier: Classifier, position: int) -> Sample:
+        """A share of the hot inputs that are left in this epoch."""
+        base = self.context.base
+        epoch = position // base.per_epoch
+        numbers = base.numbers(epoch * base.per_epoch, (epoch + 1) * base.per_epoch)
+        hot = numbers[self.context.hot_rows(numbers)]
+        left = hot[self._seen - epoch * self._hot_inputs :]
+        drawn = uniform(self.context.seed, "sample", left, epoch) <= self.keys.sample_share
+        share = len(left) / max(1, (epoch + 1) * base.per_epoch - position)
+        return Sample(classifier.drawn(left[drawn], epoch), share)
+
+    def score(self, frozen: Mapping[str, Array], drawn: Drawn) -> Array:
+        """The movement below which enough of an input's rows lie; a cold input's is infinite."""
+        moved, all_of = frozen["moved"], drawn.accesses.largest(frozen["moved"])
+        in_table = self.keys.h_c_list or ROWS_OF_A_LIST.get(self.context.model, ALL)
+        if in_table == ALL and self.keys.h_c is None:
+            return all_of
+        enough = drawn.accesses.enough(moved, in_table, self.keys.h_c or ALL)
+        return np.where(np.isinf(all_of) & (all_of > 0), np.inf, enough)
+
+    def search(self, frozen: Mapping[str, Array], drawn: Drawn, wanted: float) -> Found:
+        """The published search, or the threshold that was given."""
+        scores, given = self.score(frozen, drawn), self.keys.h_t
+        if given is not None:
+            share = float((scores < given).mean()) if len(scores) else 0.0
+            return Found(given, share, wanted, len(scores), "skip.h_t is set")
+        tolerance = self.keys.tolerance
+        if tolerance is None:
+            tolerance = TOLERANCE.get(self.context.model, _TOLERANCE)
+        most, rounds = self.keys.most_movement, self.keys.rounds
+        return bisection(scores, wanted, tolerance, most=most, rounds=rounds)
+
+    def keeps(self, frozen: Mapping[str, Array]) -> Array | None:
+        """The row that moves most keeps an input."""
+        return frozen["moved"]
+
+    def state_dict(self) -> dict[str, Array]:
+        """The snapshot, and the hot inputs so far."""
+        seen = {"seen": np.array([self._before, self._seen], dtype=np.int64)}
+        return seen | self._snapshot.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Array]) -> None:
+        """Go on with a snapshot."""
+        self._before, self._seen = (int(one) for one in state["seen"])
+        self._snapshot.load_state_dict(state)
+
+    def too_short(self) -> str:
+        """Whether the hot inputs of the run end before the second snapshot."""
+        hot = self._hot_inputs * self.context.base.epochs
+        if self._second < hot:
+            return ""
+        size = self.context.batch_size
+        return (
+            f"Nothing will be skipped: the published rule decides after {self._second // size:,} "
+            f"batches of hot inputs ({self.keys.warmup_batches:,} before snapshot A), and this run "
+            f"has {hot // size:,}. Set skip.warmup_batches lower, or skip.hot_memory higher."
+        )

@@ -1,0 +1,47 @@
+"""The logits of any inputs with the model as it is: scored, not trained."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slipstream.data.batch import BatchReader
+from slipstream.data.dataset import Part
+from slipstream.data.inputs import Array
+from slipstream.ordering import Cut
+from slipstream.plan import Placement, Planner
+from slipstream.training.engine import Engine
+
+
+class Auditor:
+    """Scores inputs of a part.
+
+    Args:
+        engine: Rows and dense part.
+        placement: Finds the rows of a batch in the slow store.
+        part: Where the inputs are.
+        capacity: Inputs that are scored at once.
+    """
+
+    def __init__(
+        self, engine: Engine, placement: Placement, part: Part, capacity: int = 128
+    ) -> None:
+        self._engine, self._capacity = engine, capacity
+        self._planner = Planner(placement, update=False)
+        self._reader = BatchReader(part, capacity)
+
+    def __call__(self, numbers: Array) -> tuple[Array, Array]:
+        """The logits of the inputs of these numbers, and their labels."""
+        self._engine.tables.settle()
+        logits, labels = [np.zeros(0)], [np.zeros(0)]
+        self._engine.dense.model.eval()
+        try:
+            for first in range(0, len(numbers), self._capacity):
+                cut = Cut(numbers[first : first + self._capacity], 0)
+                (batch,) = self._reader.read([cut])
+                (plan,) = self._planner.plans([batch])
+                made = self._engine.predict(plan)[: batch.n_valid]
+                logits.append(made.double().cpu().numpy())
+                labels.append(batch.labels[: batch.n_valid].numpy())
+        finally:
+            self._engine.dense.model.train()
+        return np.concatenate(logits), np.concatenate(labels)

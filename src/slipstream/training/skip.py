@@ -1,0 +1,131 @@
+"""Skipping inside the training loop: nothing at all where all inputs are trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from slipstream.config import Config
+from slipstream.data.dataset import Dataset
+from slipstream.embedding.spec import Layout
+from slipstream.ordering import Order
+from slipstream.placement.tier import Room
+from slipstream.plan import Moving, Plan
+from slipstream.skipping.accesses import Reader
+from slipstream.skipping.context import Context
+from slipstream.skipping.rules import rule
+from slipstream.skipping.skipper import Skipper
+from slipstream.training import build
+from slipstream.training.audit import Auditor
+from slipstream.training.engine import Engine
+from slipstream.training.state import Hooks, State
+from slipstream.training.strategies import answers
+
+_SAVED = "skipping."
+
+
+class Skipping:
+    """What skips inputs, if anything does, between the loop and its state.
+
+    Args:
+        order: The order in which inputs come, skipped ones left out.
+        skipper: What decides; None where all inputs are trained.
+    """
+
+    def __init__(self, order: Order, skipper: Skipper | None) -> None:
+        self.order, self._skipper = order, skipper
+
+    @classmethod
+    def of(
+        cls,
+        config: Config,
+        layout: Layout,
+        dataset: Dataset,
+        rooms: Sequence[Room] | None,
+        engine: Engine,
+    ) -> Skipping:
+        """As a configuration says.
+
+        Args:
+            config: The configuration.
+            layout: The model's tables.
+            dataset: What is trained on.
+            rooms: The fast tier of each group, if there is one.
+            engine: Rows and dense part, for rules that look at them and for the guard.
+        """
+        name = answers(config).skipping
+        if name == "none":
+            return cls(build.arranged(config, layout, dataset, rooms), None)
+        hot = build.hot_of(config, layout, dataset) if rule(name).NEEDS_HOT else None
+        order = build.arranged(config, layout, dataset, rooms, hot)
+        context = Context(
+            keys=config.skip,
+            reader=Reader(dataset.train),
+            base=build.order_of(config, dataset),
+            layout=layout,
+            model=config.model.name,
+            batch_size=config.batch_size,
+            seed=config.seed,
+            tables=engine.tables,
+            hot=hot,
+        )
+        auditor = Auditor(engine, build.placement_of(layout, dataset), dataset.train)
+        skipper = Skipper(name, context, order, build.skip_lag(config), auditor)
+        return cls(skipper.order, skipper)
+
+    @property
+    def on(self) -> bool:
+        """Whether a rule was chosen."""
+        return self._skipper is not None
+
+    @property
+    def moves(self) -> Moving | None:
+        """Which rows a batch moves; None moves all."""
+        return None if self._skipper is None else self._skipper.moves
+
+    def take_up(self, state: State, tensors: Mapping[str, Tensor] | None, hooks: Hooks) -> None:
+        """Begin, or go on from the tensors of a checkpoint.
+
+        Args:
+            state: Where the run stands.
+            tensors: Those of the checkpoint, if there is one.
+            hooks: Told if the run is too short for any skipping.
+        """
+        if self._skipper is None:
+            return
+        if tensors is not None:
+            kept = {
+                name.removeprefix(_SAVED): one
+                for name, one in tensors.items()
+                if name.startswith(_SAVED)
+            }
+            self._skipper.load_state_dict(state.skipping, kept, state.step)
+        elif too_short := self._skipper.rule.too_short():
+            hooks.say(too_short)
+
+    def after(self, plan: Plan, state: State, logits: Tensor) -> list[dict[str, Any]]:
+        """Let it learn from a step, and decide what is due; the lines to report."""
+        if self._skipper is None:
+            return []
+        with state.timed("plan"):
+            return self._skipper.after(plan, state.before, logits)
+
+    def saved(self, state: State) -> dict[str, Tensor]:
+        """What a checkpoint holds of it; the rest is put into the state."""
+        if self._skipper is None:
+            return {}
+        state.skipping, kept = self._skipper.state_dict()
+        return {f"{_SAVED}{name}": one for name, one in kept.items()}
+
+    def summary(self, summary: Mapping[str, Any], state: State) -> dict[str, Any]:
+        """What it adds to the summary of a run."""
+        if self._skipper is None:
+            return {}
+        return {
+            "skipping": {
+                **self._skipper.summary(summary, state.curve),
+                "pilots": state.pilots,
+            }
+        }

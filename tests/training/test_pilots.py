@@ -1,0 +1,79 @@
+"""Pilots: the largest share that they show to be cheap enough, or nothing, and a sentence."""
+
+import pytest
+from small_runs import clicks, config
+
+from slipstream import ConfigError
+from slipstream.training.loop import train
+from slipstream.training.pilots import SEEDS, SHARES, piloted
+from slipstream.training.state import Hooks
+
+RANDOM = ("skip.rule=random", "skip.max_auc_loss=0.002", "skip.pilot_share=1")
+
+
+class Trained:
+    """Stands for the trainings, with a known fall of the AUC for each share, and some noise."""
+
+    def __init__(self, fall, noise=0.0):
+        self.fall, self.noise, self.seen = fall, noise, []
+
+    def __call__(self, dataset, config, folder):
+        share = 0.0 if config.skip.rule == "none" else config.skip.target
+        self.seen.append((config.seed, share, config.limit))
+        assert dataset.evaluation is dataset.validation, "the evaluation part steers nothing"
+        auc = 0.7 + 0.01 * config.seed - self.fall * share
+        return {"auc": auc + self.noise * (config.seed % 2) * (share > 0), "skip_share": share}
+
+
+def chosen(trained, *settings):
+    said = []
+    made, report = piloted(
+        clicks(6000), config(*RANDOM, *settings, batch_size=4), trained, said.append
+    )
+    return made.skip.target, report, " ".join(said)
+
+
+def test_the_largest_share_that_costs_little_enough_is_taken():
+    share, report, said = chosen(Trained(fall=0.005))
+    assert share == report["chosen"] == 0.3
+    assert "at 50% skipped" not in said
+    assert "The run skips 30%" in said
+
+
+def test_pairs_that_scatter_too_much_to_tell_skip_nothing_and_say_so():
+    share, report, said = chosen(Trained(fall=0.0, noise=0.02))
+    assert share == report["chosen"] == 0
+    assert "cannot show that skipping costs no more than 0.002 AUC" in said
+    assert len(report["shares"]) == len(SHARES)
+
+
+def test_together_they_stay_within_the_stated_share_of_the_run():
+    trained = Trained(fall=1.0)
+    data = clicks(6000)
+    made = config(*RANDOM, "skip.pilot_share=0.25", batch_size=4)
+    piloted(data, made, trained, lambda _: None)
+    assert len(trained.seen) == SEEDS * (1 + len(SHARES))
+    assert sum(limit for _, _, limit in trained.seen) <= 0.25 * len(data.train)
+
+
+def test_too_little_data_for_pilots_is_said():
+    share, _, said = chosen(Trained(fall=0.0), "skip.pilot_share=0.01")
+    assert share == 0
+    assert "fewer than 20 batches" in said
+
+
+def test_without_a_rule_or_a_validation_part_it_is_refused():
+    with pytest.raises(ConfigError, match="Choose a rule"):
+        chosen(Trained(0.0), "skip.rule=none")
+    with pytest.raises(ConfigError, match="needs a validation part"):
+        piloted(clicks(200, validation=0), config(*RANDOM), Trained(0.0), lambda _: None)
+
+
+def test_real_pilots_run_before_the_run_and_are_in_its_summary(tmp_path):
+    said = []
+    made = config(*RANDOM, "skip.max_auc_loss=0.9", "skip.warmup=0.05", batch_size=4)
+    summary = train(clicks(3000), made, tmp_path / "run", hooks=Hooks(say=said.append))
+    pilots = summary["skipping"]["pilots"]
+    assert pilots["chosen"] == 0.5
+    assert any("Pilots of" in one for one in said)
+    assert summary["skip_share"] == pytest.approx(0.46, abs=0.03)
