@@ -225,9 +225,10 @@ class Trainer:
                 self._stop_if_asked,
                 again=tiered.remembers and not self.skipping.on,
             )
+        # What is in the fast tier before the next plan is made: only then may a thread make it.
+        self.engine.tables.keep(tiered.kept(), self.state.step)
         if ahead:
             plans = self._stack.enter_context(Ahead(plans, ahead))
-        self.engine.tables.keep(tiered.kept(), self.state.step)
         coming: deque[Plan] = deque()
         self._what_is_due()
         while not self.state.ended:
