@@ -90,21 +90,48 @@ def test_kept_rows_follow_what_is_popular():
         )
         return sum(len(one.groups[0].fill.rows) for one in placed)
 
-    assert misses(Refresh(5, 5, [8])) < 0.8 * misses(None)
+    assert misses(Refresh(5, 5, [8], 0.8)) < 0.8 * misses(None)
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.5, 0.9, 1.0])
-def test_a_choice_is_that_of_all_rows_by_faded_counts(decay):
+def test_a_choice_is_that_of_two_memories_among_chosen_and_seen_rows(decay):
     random = np.random.default_rng(3)
-    popular, plain = Popular(50, np.arange(0), 7, decay), np.zeros(50)
+    popular = Popular(50, np.arange(0), 7, decay)
+    counts, batches = np.zeros((2, 50)), np.zeros((2, 1))
+    decays = np.array([[decay], [decay ** (1 / 8)]])
+    chosen: set[int] = set()
     for _ in range(30):
+        seen = set(chosen)
         for _ in range(3):
             rows = np.unique((50 * random.random(12) ** 3).astype(int))
-            times = random.integers(1, 5, len(rows))
-            popular.count(rows, times)
-            plain[rows] += times
+            popular.count(rows)
+            counts[:, rows] += 1
+            batches += 1
+            seen |= set(rows.tolist())
+        expected = counts[1] * batches[0] / batches[1]
+        usual = np.abs(counts[0] - expected) <= 2 * np.sqrt(expected / 2 + 0.25)
+        worth = np.where(usual, expected, counts[0])
+        np.testing.assert_allclose(popular.worth(np.arange(50)), worth, rtol=1e-4, atol=1e-6)
+        gone = popular.choose()
+        now = set(np.flatnonzero(popular.chosen).tolist())
+        assert set(gone.tolist()) == chosen - now
+        assert len(now) == min(7, len(seen))
+        left = worth[sorted(seen - now)]
+        assert now <= seen
+        assert worth[sorted(now)].min() >= left.max(initial=0) - 1e-3 * worth.max()
+        chosen = now
+        counts, batches = counts * decays, batches * decays
+
+
+def test_a_row_whose_popularity_has_changed_is_judged_by_its_recent_accesses():
+    popular = Popular(4, np.arange(0), 1, 0.8)
+    always, gone, new = np.array([0]), np.array([1]), np.array([2])
+    for number in range(200):
+        for _ in range(10):
+            popular.count(always)
+        for _ in range(20):
+            popular.count(gone if number < 150 else new)
         popular.choose()
-        chosen = np.flatnonzero(popular.chosen)
-        assert len(chosen) == 7
-        assert plain[chosen].min() >= np.delete(plain, chosen).max() - 1e-3 * plain.max()
-        plain *= decay
+    worth = popular.worth(np.arange(4))
+    assert worth[2] > 1.5 * worth[0]
+    assert worth[0] > 100 * worth[1]

@@ -124,6 +124,20 @@ def test_a_difference_is_told_by_its_size_and_bits_by_themselves():
     assert not compared(1e9, [float("nan")], [1.0]).holds
 
 
+@pytest.mark.parametrize("value", [1.0, 0.75, 1.9921875, 100.0, 1e-3])
+def test_of_values_in_bfloat16_one_unit_in_the_last_place_is_no_difference(value):
+    one = torch.tensor([value]).bfloat16()
+    near, far = ((one.view(torch.int16) + k).view(torch.bfloat16).float() for k in (1, 2))
+    for other, differs in ((near, False), (far, True)):
+        made = Comparison("", 1e-4)
+        made.add("x", other, one.float(), bf16=True)
+        assert not made.same_bits
+        assert (made.largest > 0) == differs
+    to_the_bit = Comparison("", 0.0)
+    to_the_bit.add("x", near, one.float(), bf16=True)
+    assert not to_the_bit.holds
+
+
 def test_more_steps_than_there_are_inputs_are_as_many_as_there_are():
     made = verify(clicks(), config(*SMALL, strategy="fast"), 999)
     assert [one.steps for one in made] == [15, 15]

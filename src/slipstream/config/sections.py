@@ -212,12 +212,16 @@ class Placement(Section):
     )
     refresh_batches: int | None = key(
         None,
-        "Choose the kept rows anew after so many batches, where the placement does; null is 1 % "
-        "of an epoch",
+        "Choose the kept rows anew after so many batches, where the placement does; null is "
+        "0.25 % of an epoch for hotline, 4 % for fast",
         least=1,
     )
     decay: float = key(
-        0.9, "What is left of the accesses counted so far when rows are chosen", least=0, most=1
+        0.78,
+        "What is left of the recent accesses after 1 % of an epoch; all others are remembered 8 "
+        "times as long",
+        least=0,
+        most=1,
     )
 
 

@@ -74,7 +74,7 @@ class Tier:
     def count(self, rows: Array) -> None:
         """The rows of a batch that has entered the window; each counts once, as it comes once."""
         if self.popular is not None:
-            self.popular.count(rows, np.ones(len(rows)))
+            self.popular.count(rows)
 
     def choose(self, window: Sequence[Array], step: int) -> None:
         """Choose the kept rows anew; the batches that were read begin at this step."""
@@ -83,12 +83,12 @@ class Tier:
         dropped = dropped[self.last_use[dropped] == tiers.KEPT]
         self.kept_rows -= len(dropped)
         self.wanted += len(dropped)
-        self.last_use[dropped] = step
-        is_dropped = np.zeros(len(self.last_use), dtype=bool)
-        is_dropped[dropped] = True
+        self.last_use[dropped] = tiers.LET_GO
         for later, rows in enumerate(window):
-            self.last_use[rows[is_dropped[rows]]] = step + later
-        self.leaving = dropped[self.last_use[dropped] == step]
+            tiers.need_again(rows, self.last_use, later)
+        later = np.maximum(tiers.LET_GO - 1 - self.last_use[dropped], 0)
+        self.last_use[dropped] = step + later
+        self.leaving = dropped[later == 0]
 
     def keeps_all(self, group: GroupPlan, n: int) -> Array:
         """Whether all rows of each input are kept, and so in the fast tier by now."""
@@ -129,10 +129,10 @@ class Tier:
             k: ListSlots(self._slots(one.slots), one.offsets) for k, one in group.lists.items()
         }
         if self.popular is not None:
-            stay = rows[self.popular.chosen[rows] & (self.last_use[rows] != tiers.KEPT)]
-            self.last_use[stay] = tiers.KEPT
-            self.kept_rows += len(stay)
-            self.wanted -= len(stay)
+            if self.kept_rows < self.popular.number:  # some that are chosen were not needed since
+                stay = tiers.keep(rows, self.popular.chosen, self.last_use)
+                self.kept_rows += stay
+                self.wanted -= stay
             if ahead is not None:
                 self._make_room(self.popular, step, window, ahead)
         evict = self._send_away(rows, step)
@@ -157,7 +157,8 @@ class Tier:
 
     def _send_away(self, rows: Array, step: int) -> Moves:
         """Free the slots of rows that nothing in sight needs: some of these, and what was left."""
-        away = rows if not len(self.leaving) else self._with_leaving(rows)
+        away = rows if not len(self.leaving) else np.concatenate([rows, self.leaving])
+        self.leaving = self.leaving[:0]
         away_rows = np.empty(len(away), dtype=np.int64)
         away_slots = np.empty(len(away), dtype=np.int32)
         gone = tiers.send_away(
@@ -180,8 +181,9 @@ class Tier:
         """Keep fewer rows where a coming batch would not fit beside them: slower, never wrong."""
         if len(ahead) > self.slots:
             return  # it is trained in the slow tier, whatever is kept
-        needed = int((self.last_use[ahead] != tiers.KEPT).sum())
-        short = needed - (self.slots - self.kept_rows)
+        if len(ahead) <= self.slots - self.kept_rows:
+            return  # it fits, even if it needs nothing that is kept
+        short = tiers.not_kept(ahead, self.last_use) - (self.slots - self.kept_rows)
         if short <= 0:
             return
         spare = self.last_use == tiers.KEPT
@@ -192,11 +194,6 @@ class Tier:
         self.wanted += len(dropped)
         self.last_use[dropped] = step
         self.leaving = np.concatenate([self.leaving, dropped])
-
-    def _with_leaving(self, rows: Array) -> Array:
-        others = np.setdiff1d(self.leaving, rows)  # its own rows a plan sends away by itself
-        self.leaving = self.leaving[:0]
-        return np.concatenate([rows, others])
 
     def _slots(self, rows: Tensor) -> Tensor:
         slots = torch.empty_like(rows)

@@ -14,7 +14,7 @@ from slipstream.data.inputs import Array
 from slipstream.embedding.spec import Layout
 from slipstream.errors import ConfigError
 from slipstream.ordering.split import in_two
-from slipstream.placement.popularity import Popular, Refresh
+from slipstream.placement.popularity import Refresh
 from slipstream.placement.resident import Resident
 from slipstream.placement.tier import Room, Tier
 from slipstream.plan import GroupPlan, Moves, Moving, Placed, moving_of
@@ -138,14 +138,7 @@ class Tiered:
         for number, (group, room) in enumerate(zip(self._groups, self._rooms, strict=True)):
             popular = None
             if self._refresh is not None:
-                known = self._refresh.known
-                popular = Popular(
-                    group.rows,
-                    room.keep,
-                    self._refresh.most[number],
-                    self._refresh.decay,
-                    None if known is None else known[number],
-                )
+                popular = self._refresh.popular(number, group.rows, room.keep)
             made.append(Tier(group.rows, room, popular))
         return made
 

@@ -15,6 +15,7 @@ from slipstream.embedding.spec import Layout
 from slipstream.errors import ConfigError
 from slipstream.placement.budget import share_out, too_small_for_some
 from slipstream.placement.need import Needed
+from slipstream.placement.popularity import Refresh
 from slipstream.placement.resident import Resident
 from slipstream.placement.tiered import Tiered
 from slipstream.skew.caches import best_misses, lru_distances
@@ -30,17 +31,19 @@ class Way:
         name: What it is called.
         keep: Whether the most accessed rows stay.
         window: The most batches to look ahead; 1 brings rows when their batch is there.
+        refresh: The share of an epoch after which the rows that stay are chosen anew; 0 never.
     """
 
     name: str
     keep: bool
     window: int
+    refresh: float = 0.0
 
 
 WAYS = (
     Way("popular rows kept", keep=True, window=1),
     Way("lookahead", keep=False, window=200),  # strategy bagpipe
-    Way("popular + lookahead", keep=True, window=8),  # strategy fast
+    Way("popular + lookahead", keep=True, window=8, refresh=0.04),  # strategy fast
 )
 LRU, BEST = "least recently used", "best possible"
 
@@ -185,7 +188,12 @@ def outcome(
         drawn=batch_size * way.window,
         needed=sample.needed,
     )
-    tiered = Tiered(sample.layout, sample.singles, rooms, way.window)
+    refresh = None
+    if way.keep:
+        batches, most = inputs / batch_size, [len(room.keep) for room in rooms]
+        known = popularity.accesses
+        refresh = Refresh.of(way.refresh, batches, most, known=known, counted=batches)
+    tiered = Tiered(sample.layout, sample.singles, rooms, way.window, refresh=refresh)
     for number, placed in enumerate(tiered.place(sample.batches, 1, update=True)):
         if number in sample.counted:
             for k, plan in enumerate(placed.groups):

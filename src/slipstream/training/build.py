@@ -289,17 +289,16 @@ def _refresh(
     config: Config, tier: Tier, layout: Layout, dataset: Dataset, rooms: Sequence[Room]
 ) -> Refresh:
     """When the kept rows of a tier are chosen anew."""
-    order, decay = order_of(config, dataset), config.placement.decay
-    batches = order.per_epoch / config.batch_size
-    every = config.placement.refresh_batches or max(1, round(tier.refresh * batches))
-    every = every if tier.refresh else 0
-    first, known = max(1, round(tier.learning * batches)), None
-    if not tier.learning:
-        # As if the accesses of the whole part had come evenly, and had faded as those will.
-        first, share = every, (every or 1) * config.batch_size / len(dataset.train)
-        faded = min(1.0, share / max(1e-9, 1 - decay))
-        known = [one * faded for one in accesses_of(layout, dataset.counts)]
-    return Refresh(first, every, [len(room.keep) for room in rooms], decay, known)
+    return Refresh.of(
+        tier.refresh,
+        order_of(config, dataset).per_epoch / config.batch_size,
+        [len(room.keep) for room in rooms],
+        every=config.placement.refresh_batches,
+        decay=config.placement.decay,
+        learning=tier.learning,
+        known=None if tier.learning else accesses_of(layout, dataset.counts),
+        counted=len(dataset.train) / config.batch_size,
+    )
 
 
 def placement_of(layout: Layout, dataset: Dataset) -> Resident:

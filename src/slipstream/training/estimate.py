@@ -37,7 +37,7 @@ _HELD = 2.5
 _PLAN = 160  # bytes for each lookup of a batch: slots, distinct rows, where gradients come from
 _PLANNED = 32  # bytes for each lookup of a batch that waits in the window
 # Bytes of every row about the fast tier: its slot and last use; its accesses, put in order.
-_ROW, _RANKED = 12, 12
+_ROW, _RANKED = 12, 16
 _LIVE, _HOT = 2, 5  # decisions that hold at once; bytes of a row that say whether it is hot
 _READ_AHEAD, _AT_ONCE = 4, 1 << 15
 # While a checkpoint is written, training goes on and keeps the rows that it changes.

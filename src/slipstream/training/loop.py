@@ -230,6 +230,7 @@ class Trainer:
                 self._stop_if_asked,
                 again=tiered.remembers and not self.skipping.on,
             )
+        # What is in the fast tier before the next plan is made: only then may a thread make it.
         self.engine.tables.keep(tiered.kept(), self.state.step)
         if ahead:
             self._stack.enter_context(often_switched())

@@ -56,9 +56,9 @@ class Strategy(NamedTuple):
 PLACEMENTS = {
     "slow": None,
     "popular": Tier(keep=True, window=1),
-    "learned": Tier(keep=True, window=1, learning=0.05, refresh=0.01),
+    "learned": Tier(keep=True, window=1, learning=0.05, refresh=0.0025),
     "lookahead": Tier(keep=False, window=200),
-    "popular+lookahead": Tier(keep=True, window=8, refresh=0.01),
+    "popular+lookahead": Tier(keep=True, window=8, refresh=0.04),
 }
 
 STRATEGIES = {

@@ -12,6 +12,7 @@ from slipstream.compiled import compiled
 from slipstream.data.inputs import Array
 
 KEPT = np.int32(2**31 - 1)
+LET_GO = np.int32(-1)
 
 
 @compiled
@@ -38,6 +39,35 @@ def enter(rows: Array, last_use: Array, step: int) -> None:
         row = rows[k]
         if last_use[row] < step:
             last_use[row] = step
+
+
+@compiled
+def need_again(rows: Array, last_use: Array, later: int) -> None:
+    """Note, below `LET_GO`, how many batches later rows are used that were let go."""
+    for k in range(len(rows)):
+        if last_use[rows[k]] <= LET_GO:
+            last_use[rows[k]] = LET_GO - 1 - later
+
+
+@compiled
+def keep(rows: Array, chosen: Array, last_use: Array) -> int:
+    """Keep for good what is chosen of a batch; returns how many rows were not kept before."""
+    new = 0
+    for k in range(len(rows)):
+        row = rows[k]
+        if chosen[row] and last_use[row] != KEPT:
+            last_use[row] = KEPT
+            new += 1
+    return new
+
+
+@compiled
+def not_kept(rows: Array, last_use: Array) -> int:
+    """How many of these rows are not kept for good."""
+    others = 0
+    for k in range(len(rows)):
+        others += last_use[rows[k]] != KEPT
+    return others
 
 
 @compiled
@@ -78,12 +108,15 @@ def send_away(
     evict_rows: Array,
     evict_slots: Array,
 ) -> int:
-    """Free the slots of rows whose last known use was this step; returns how many."""
+    """Free the slots of rows whose last known use was this step; returns how many.
+
+    A row may come twice: it leaves once.
+    """
     gone = 0
     for k in range(len(rows)):
         row = rows[k]
-        if last_use[row] == step:
-            slot = slot_of[row]
+        slot = slot_of[row]
+        if last_use[row] == step and slot >= 0:
             slot_of[row] = -1
             free[n_free + gone] = slot
             evict_rows[gone] = row
