@@ -34,7 +34,7 @@ from slipstream.training.estimate import does_not_fit
 from slipstream.training.evaluation import evaluate, first_inputs
 from slipstream.training.fit import described
 from slipstream.training.init_from import WarmStart, located, warm_start
-from slipstream.training.memory import Peak, keep_memory
+from slipstream.training.memory import Peak, forget_peak, keep_memory
 from slipstream.training.metrics import Scores
 from slipstream.training.pilots import piloted
 from slipstream.training.progress import Pace, Report
@@ -165,6 +165,7 @@ class Trainer:
 
     def start(self, found: Found | None, warm: WarmStart | None) -> None:
         """Begin at the beginning, with another run's weights, or where a checkpoint stands."""
+        forget_peak(self.config.device)
         # Rows that a checkpoint brings need no first values.
         self.rooms = build.rooms_of(self.config, self.model.layout, self.dataset)
         self.engine = build.engine_of(
