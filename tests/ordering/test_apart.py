@@ -149,3 +149,16 @@ def test_the_rate_is_cut_when_the_loss_rises_and_raised_after_four_falls():
     assert after == [50, 50, 50, 50, 100, 100, 100, 100, 100, 100, 50, 25, 12, 6, 3, 1, 1, 1]
     with pytest.raises(ConfigError, match="comes after"):
         rates.tell(3, 0.5)
+
+
+def test_at_a_fixed_rate_of_100_all_cold_inputs_of_an_epoch_come_first_and_no_loss_is_asked_for():
+    base = InputOrder(50, seed=1, epochs=2)
+    order = Apart(base, hot, 50, Rates(fixed=100))
+    steps, decided = walk(order, 0, 7, Loss(0))
+    assert decided == []
+    for epoch in range(2):
+        numbers = base.numbers(50 * epoch, 50 * epoch + 50)
+        mine = [one for batch, end in steps if 50 * epoch < end <= 50 * epoch + 50 for one in batch]
+        assert mine == [*numbers[~hot(numbers)], *numbers[hot(numbers)]]
+    with pytest.raises(ConfigError, match="it must be 1 to 100"):
+        Rates(fixed=0)

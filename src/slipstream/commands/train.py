@@ -35,7 +35,7 @@ def train(
         None, help="dlrm, tbsm, dcn, deepfm or wide_deep. Default: dlrm."
     ),
     strategy: str | None = typer.Option(
-        None, help="plain, fae, hotline, bagpipe or fast. Default: plain."
+        None, help="plain, fae, hotline, bagpipe, fast or slipstream. Default: plain."
     ),
     ordering: str | None = typer.Option(None, help="Instead of the strategy's ordering."),
     placement: str | None = typer.Option(None, help="Instead of the strategy's placement."),

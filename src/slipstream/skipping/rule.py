@@ -63,6 +63,7 @@ class Rule:
         CHANCES: Whether every input has some chance to be trained, for which its logit is
             corrected.
         SEES: Whether it gathers from inputs that were trained, and from those that were skipped.
+        FREEZES: Whether it leaves rows as they are, by `still`.
         GATHERED: Bytes of what it gathers for each row.
         FROZEN: Bytes of what a decision freezes for each row.
         NEEDS_HOT: Whether it asks for the hot rows.
@@ -74,6 +75,7 @@ class Rule:
     EXPLORES: ClassVar[float] = 0.0
     CHANCES: ClassVar[bool] = False
     SEES: ClassVar[tuple[bool, bool]] = (False, False)
+    FREEZES: ClassVar[bool] = False
     GATHERED: ClassVar[int] = 0
     FROZEN: ClassVar[int] = 0
     NEEDS_HOT: ClassVar[bool] = False

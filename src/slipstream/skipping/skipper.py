@@ -191,6 +191,7 @@ class Skipper:
                 arrays[f"decision.{one.number}.frozen.{name}"] = array
         arrays |= {f"watched.{name}": array for name, array in self.watched.state_dict().items()}
         state: dict[str, Any] = {"live": live, "tally": self.tally.state_dict()}
+        state["seconds"] = {"classify": self.classifier.seconds, **self.seconds}
         if self.guard is not None:
             state["guard"] = self.guard.state_dict()
         return state, {name: torch.from_numpy(array) for name, array in arrays.items()}
@@ -215,6 +216,8 @@ class Skipper:
                 )
             )
         self.tally.load_state_dict(state["tally"])
+        self.seconds = dict(state["seconds"])
+        self.classifier.seconds = self.seconds.pop("classify")
         self.watched.load_state_dict(_under(arrays, "watched."))
         if self.guard is not None:
             self.guard.load_state_dict(state["guard"])

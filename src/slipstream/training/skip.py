@@ -83,7 +83,9 @@ class Skipping:
     @property
     def moves(self) -> Moving | None:
         """Which rows a batch moves; None moves all."""
-        return None if self._skipper is None else self._skipper.moves
+        if self._skipper is None or not self._skipper.rule.FREEZES:
+            return None
+        return self._skipper.moves
 
     def take_up(self, state: State, tensors: Mapping[str, Tensor] | None, hooks: Hooks) -> None:
         """Begin, or go on from the tensors of a checkpoint.

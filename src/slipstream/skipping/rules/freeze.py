@@ -24,6 +24,7 @@ class Freeze(Movement):
     EXPLORES: ClassVar[float] = 0.0
     GUARDED: ClassVar[bool] = False
     MAKES_UP: ClassVar[bool] = False
+    FREEZES: ClassVar[bool] = True
     GATHERED: ClassVar[int] = 5
     FROZEN: ClassVar[int] = 4
 
