@@ -11,9 +11,9 @@ DATA = FOLDER / "clicks"
 COMPARED = FOLDER / "compared"
 STEPS = (
     (
-        "A click log of 100,000 rows, drawn with the skew of real ones. Its labels come from a "
+        "A click log of 60,000 rows, drawn with the skew of real ones. Its labels come from a "
         "planted teacher, so the AUC that nothing can beat is known:",
-        f"synth --shape small --rows 100000 --min-count 0 --out {DATA} --force",
+        f"synth --shape small --rows 60000 --min-count 0 --out {DATA} --force",
     ),
     (
         "Every strategy, trained on it with three seeds, each run in a process of its own, and "
