@@ -179,7 +179,10 @@ def test_a_misspelt_key_is_an_error_that_names_the_right_one(path, data):
         ("seed=9223372036854775808", "seed is 9223372036854775808; it must be"),
         ("shuffle=yes", "shuffle is 'yes'; it must be true or false."),
         ("data=2024", "data is 2024; it must be a folder."),
-        ("precision=fp31", "precision is 'fp31'; it must be fp32, tf32 or bf16. Did you mean fp32?"),
+        (
+            "precision=fp31",
+            "precision is 'fp31'; it must be fp32, tf32 or bf16. Did you mean fp32?",
+        ),
         ("compile=true", "compile is true; it must be auto, on or off."),
         ("device=gpu", "device is 'gpu'; it must be cpu, cuda or cuda:NUMBER."),
         ("dense=3", "dense is 3; it must be a mapping of keys."),
