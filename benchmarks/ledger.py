@@ -9,9 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -82,7 +85,7 @@ def work_off(
     wanted: Callable[[Task], bool] = lambda _: True,
     tell: Callable[[Task, Outcome, int], None] = lambda *_: None,
 ) -> int:
-    """Measure what has not been measured, in order.
+    """Measure what has not been measured, in order; what fails is told and left out.
 
     Args:
         ledger: Where outcomes go.
@@ -106,13 +109,20 @@ def work_off(
                 return task
         return None
 
-    def note(task: Task, outcome: Outcome) -> None:
+    def note(task: Task, result: Callable[[], Outcome]) -> None:
+        try:
+            outcome = result()
+        except BrokenProcessPool:
+            raise
+        except Exception as error:  # the others are none the worse for it
+            print(f"{_key(task)}\nfailed: {error}", file=sys.stderr, flush=True)
+            return
         ledger.add(task, outcome)
         tell(task, outcome, len(left))
 
     if jobs == 1:
         while (task := take()) is not None:
-            note(task, measure(task))
+            note(task, partial(measure, task))
         return len(left)
     os.environ["OMP_NUM_THREADS"] = "1"  # for the processes to come
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
@@ -124,7 +134,7 @@ def work_off(
                 if not busy:
                     return len(left)
                 for done in wait(busy, return_when=FIRST_COMPLETED).done:
-                    note(busy.pop(done), done.result())
+                    note(busy.pop(done), done.result)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -105,8 +105,8 @@ def back(skipping: dict[str, Any], change: float) -> float | None:
 
 def label(task: Task) -> str:
     """What to call a task's rule."""
-    guarded = task["settings"].get("skip.guard", True)
-    return str(task["rule"]) if guarded else f"{task['rule']}, no guard"
+    unguarded = task["part"] == "sudden" and task["settings"].get("skip.guard") is False
+    return f"{task['rule']}, no guard" if unguarded else str(task["rule"])
 
 
 def points_of(made: Iterable[tuple[Task, Outcome]]) -> Points:

@@ -220,7 +220,7 @@ def commands(group, *words):
         yield from commands(command, *words, name) if inner else [(*words, name)]
 
 
-@pytest.mark.parametrize("words", commands(typer.main.get_command(app)), ids=" ".join)
+@pytest.mark.parametrize("words", [*commands(typer.main.get_command(app))], ids=" ".join)
 def test_the_help_of_every_command_has_an_example_that_names_it(words):
     text = " ".join(run(*words, "--help").stdout.split())
     assert f"Example: slipstream {' '.join(words)}" in text

@@ -32,7 +32,7 @@ def test_it_takes_the_options_of_train():
     [
         ("model.sizes=3", "'sizes'"),
         ("strategy=plan", "Did you mean plain?"),
-        ("device=cuda", "trains on the cpu only"),
+        ("precision=fp31", "precision"),
         ("dense.l=3", "Did you mean dense.lr?"),
     ],
 )

@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import pytest
+import torch
 from command_line import SLIPSTREAM
 from in_process import run as command
 
@@ -126,6 +127,11 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(folder):
         (("clicks", "--models", "dlmr"), "Did you mean dlrm?"),
         (("clicks", "--fast-memory", "1KiB", "--strategies", "fast"), "fast cannot be trained."),
         ((), "Say what to train on"),
+        pytest.param(
+            ("clicks", "--device", "cuda", "--strategies", "plain"),
+            "finds no CUDA device",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device"),
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_said_before_anything_is_trained(

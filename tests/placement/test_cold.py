@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from slipstream.data.batch import Batch
 from slipstream.embedding.spec import Feature, Layout, TableSpec
-from slipstream.errors import ConfigError, DataError
+from slipstream.errors import DataError
 from slipstream.placement.cold import Cold
 from slipstream.placement.tier import Room
 from slipstream.placement.tiered import Tiered
@@ -118,8 +118,30 @@ def test_an_id_out_of_range_is_an_error_that_names_input_and_column(wrong):
         next(Cold(layout, ["c0"], [Room(9, np.arange(4))], 1).place([batch], 1))
 
 
-def test_a_batch_that_does_not_fit_says_what_to_do():
+def test_a_batch_that_does_not_fit_is_trained_aside_and_the_next_has_its_slots():
     layout = layout_of([90])
-    batch = batches_of([90], [30], 30, np.random.default_rng(0))[0]
-    with pytest.raises(ConfigError, match=r"step 1 .*fast_memory"):
-        next(Cold(layout, ["c0"], [Room(2, np.arange(1))], 1).place([batch], 1))
+    large, small = batches_of([90], [30, 1], 30, np.random.default_rng(0))
+    placed = list(Cold(layout, ["c0"], [Room(4, np.arange(1))], 2).place([small, large, small], 1))
+    assert [one.aside for one in placed] == [False, True, False]
+    last_use = 2 if int(small.ids[0, 0]) in large.ids[:, 0].tolist() else 1
+    assert [one.after for one in placed[1:]] == [1, last_use]
+    first, aside, last = (one.groups[0] for one in placed)
+    shared = set(first.fill_rows.tolist()) & set(large.ids[:, 0].tolist())
+    assert set(aside.fill_rows.tolist()) <= shared, "only what is in slots is lent"
+    assert sorted(last.fill_slots.tolist()) == sorted(first.fill_slots.tolist())
+
+
+@pytest.mark.parametrize("ahead", [1, 3])
+def test_batches_that_a_thread_scans_ahead_give_the_same_plans(ahead):
+    layout = layout_of([90, 7])
+    batches = batches_of([90, 7], [5] * 12, 5, np.random.default_rng(0))
+    room = [Room(60, np.arange(3))]
+    for one, other in zip(
+        Cold(layout, ["c0", "c1"], room, 3).place(batches, 1),
+        Cold(layout, ["c0", "c1"], room, 3, ahead).place(batches, 1),
+        strict=True,
+    ):
+        assert one.after == other.after
+        plans = (vars(some.groups[0]).values() for some in (one, other))
+        for left, right in zip(*plans, strict=True):
+            np.testing.assert_array_equal(left, right)

@@ -120,3 +120,20 @@ def test_the_csv_has_every_measure_of_every_variant():
 def test_repeats_of_a_seed_count_once():
     _, found = results(run(seed=0, auc=0.7), run(seed=0, auc=0.8), run(seed=1, auc=0.7))
     assert found[0].values["auc"] == {0: pytest.approx(0.75), 1: 0.7}
+
+
+def test_a_rule_that_left_nothing_out_is_told_and_is_no_baseline():
+    keys = {"config": {"skip": {"rule": "published"}}}
+    idle = paired("plain", (0.7,) * 3, (1000,) * 3, skipping={"sentence": "Too few."}, **keys)
+    setting, found = results(*PLAIN, *idle)
+    assert [one.baseline and one.baseline.label for one in found] == [None, "plain"]
+    assert "plain, skip published left nothing out. Too few." in notes(setting, found)
+
+
+def test_steps_in_the_slow_tier_are_not_praised_for_moving_no_bytes():
+    aside = CARRIED | {"aside": 5, "per_input": {"bytes_in": 1.0, "bytes_out": 1.0}}
+    kinds = {"fae": aside, "bagpipe": CARRIED | {"aside": 0}, "fast": CARRIED | {"aside": 0}}
+    runs = [run(name, n, carried=carried) for name, carried in kinds.items() for n in (0, 1, 2)]
+    told = " ".join(notes(*results(*PLAIN, *runs)))
+    assert "fae made 5 steps of a run in the slow tier" in told
+    assert "bagpipe moved the fewest, 60 B an input" in told

@@ -149,6 +149,14 @@ def test_measurements_are_gone_on_with_and_those_of_other_code_do_not_count(modu
     assert ledger.Ledger(path, "b").aside == 3
 
 
+def test_what_fails_is_told_and_the_others_go_on(modules, tmp_path, capsys):
+    ledger = modules["ledger"]
+    made = ledger.Ledger(tmp_path / "results.jsonl", "a")
+    ledger.work_off(made, [{"n": 0}, {"n": 2}], lambda task: {"half": 1 / task["n"]})
+    assert [outcome for _, outcome in made.all()] == [{"half": 0.5}]
+    assert "failed: division by zero" in capsys.readouterr().err
+
+
 def test_nothing_begins_when_the_time_is_up(modules, tmp_path):
     ledger = modules["ledger"]
     made = ledger.Ledger(tmp_path / "results.jsonl", "a")

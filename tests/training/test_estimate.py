@@ -11,6 +11,7 @@ from slipstream.config import Config
 from slipstream.embedding.tables import Embeddings
 from slipstream.training.build import model_of
 from slipstream.training.estimate import estimate
+from slipstream.training.estimate_device import what_fits
 from slipstream.training.memory import Peak, anonymous
 
 MB = 10**6
@@ -101,3 +102,26 @@ def measured(data, out, *settings):
     done = run("train", data, "--out", out, *words)
     assert done.returncode == 0, done.stderr
     return told.to_json(), json.loads((out / "summary.json").read_text())
+
+
+def test_the_memory_of_a_gpu_has_the_fast_tier_and_the_host_has_not(data):
+    here, there = (
+        estimate(
+            data,
+            Config(strategy="fast", device=device).with_settings(["placement.fast_memory=100%"]),
+        )
+        for device in ("cpu", "cuda")
+    )
+    assert not here.device
+    assert set(there.device) == {"fast", "plans", "dense", "activations"}
+    assert there.host["fast"] < here.host["fast"]
+    assert there.host["activations"] < here.host["activations"]
+    plain = estimate(data, Config(device="cuda"))
+    assert set(plain.device) == {"dense", "activations"}
+
+
+def test_what_does_not_fit_says_what_would():
+    parts = {"fast": 8 << 30, "plans": 1 << 30}
+    assert "placement.fast_memory to 2764MiB or less" in what_fits(parts, 4 << 30)
+    assert "Use smaller batches" in what_fits(parts, 1 << 30)
+    assert "fast_memory" not in what_fits({"dense": 8 << 30}, 4 << 30)

@@ -16,8 +16,11 @@ from slipstream.training.recent import Recent
     sizes=st.lists(st.integers(0, 30), max_size=6),
     saved=st.integers(0, 6),
     weighted=st.booleans(),
+    later=st.booleans(),
 )
-def test_it_is_the_metrics_of_the_last_inputs_also_after_a_restart(window, sizes, saved, weighted):
+def test_it_is_the_metrics_of_the_last_inputs_also_after_a_restart(
+    window, sizes, saved, weighted, later
+):
     draw = np.random.default_rng(sum(sizes))
     total = sum(sizes)
     logits = torch.from_numpy(draw.integers(-3, 3, total).astype("f4"))
@@ -30,7 +33,12 @@ def test_it_is_the_metrics_of_the_last_inputs_also_after_a_restart(window, sizes
             recent.load_state_dict(before.state_dict())
             assert recent.result() == before.result()
         stretch = slice(start, start + size)
-        recent.add(logits[stretch], labels[stretch], None if weights is None else weights[stretch])
+        if later and weights is not None:
+            padded = slice(start, start + size + 3)
+            recent.later(logits[padded], labels[padded], weights[padded], size)
+        else:
+            given = None if weights is None else weights[stretch]
+            recent.add(logits[stretch], labels[stretch], given)
         start += size
     metrics = Metrics()
     tail = slice(max(total - window, 0), total)

@@ -86,6 +86,7 @@ class Ablation:
             try:
                 for one in self._pair(Step(line, self.seeds[0])):
                     build.model_of(one.config, self.dataset)
+                    build.check_device(one.config)
                     build.check(one.config, self.dataset)
                     build.resolved(one.config, build.order_of(one.config, self.dataset))
                 kept.append(line)

@@ -9,8 +9,8 @@ from typing import Any
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.schema import Schema
+from slipstream.skipping.rule import Rule
 from slipstream.skipping.rules import RULES
-from slipstream.training.strategies import STRATEGIES
 
 Keys = dict[str, Any]
 RANDOM, RANDOM_HOT = "random", "random-hot"
@@ -76,13 +76,11 @@ def in_proportion(config: Config, dataset: Dataset) -> Keys:
     dim = int(config.model.options.get("dim", 16))
     if rows * dim * 4 * _SHARE < _BYTES:
         keys["skip.hot_memory"] = f"{_SHARE:.0%}"
-    return {key: value for key, value in keys.items() if _known(key)}
+    return keys
 
 
 def _blocks(first: Keys, fair: Keys) -> Iterator[Line]:
     """The published method whole, then with one block off, or one more on."""
-    if PUBLISHED not in STRATEGIES:
-        return
     whole = {**first, **fair, "strategy": PUBLISHED}
     yield Line("blocks", "as published", whole, first, CONTROLS, tier=0)
     changes: dict[str, Keys] = {
@@ -93,9 +91,8 @@ def _blocks(first: Keys, fair: Keys) -> Iterator[Line]:
         "with the guard": {"skip.guard": True},
     }
     for name, keys in changes.items():
-        if all(map(_known, keys)):
-            controls = () if name in ("no skipping", "no fast tier") else CONTROLS
-            yield Line("blocks", name, whole | keys, first, controls, tier=1)
+        controls = () if name in ("no skipping", "no fast tier") else CONTROLS
+        yield Line("blocks", name, whole | keys, first, controls, tier=1)
     normal = first | _NORMALIZED
     yield Line("blocks", "normalized", whole | _NORMALIZED, normal, CONTROLS, tier=1)
 
@@ -105,12 +102,10 @@ def _rules(first: Keys, fair: Keys) -> Iterator[Line]:
     for name, rule in RULES.items():
         if name in CONTROLS:
             continue
-        keys = {**first, **fair, "strategy": "plain", "skip.rule": name}
-        hot = getattr(rule, "NEEDS_HOT", False)
-        controls = (RANDOM, RANDOM_HOT) if hot else (RANDOM,)
+        keys, controls = _plain(name, first, fair), _controls(name)
         tier = 0 if name == "value" else 1
         yield Line("rules", name, keys, first, controls, tier)
-        if rule.GUARDED and _known("skip.guard"):
+        if rule.GUARDED:
             off = keys | {"skip.guard": False}
             yield Line("rules", f"{name}, no guard", off, first, controls, tier=3)
 
@@ -131,25 +126,30 @@ def _thresholds(first: Keys, fair: Keys, schema: Schema) -> Iterator[Line]:
     }
     for rule, keys in swept.items():
         for key, values in keys.items():
-            for value in values if rule in RULES and _known(f"skip.{key}") else ():
-                chosen = {**first, **fair, "strategy": "plain", "skip.rule": rule}
-                chosen[f"skip.{key}"] = value
-                controls = CONTROLS if getattr(RULES[rule], "NEEDS_HOT", False) else (RANDOM,)
-                yield Line("thresholds", f"{rule}, {key} {value:g}", chosen, first, controls, 2)
+            for value in values:
+                chosen = _plain(rule, first, fair) | {f"skip.{key}": value}
+                name = f"{rule}, {key} {value:g}"
+                yield Line("thresholds", name, chosen, first, _controls(rule), tier=2)
 
 
 def _models(model: Keys, fair: Keys) -> Iterator[Line]:
     """The published method and the best rule, with another model."""
     name = model["model.name"]
-    if PUBLISHED in STRATEGIES:
-        whole = {**model, **fair, "strategy": PUBLISHED}
-        yield Line("models", f"{name}, as published", whole, model, CONTROLS, tier=1)
+    whole = {**model, **fair, "strategy": PUBLISHED}
+    yield Line("models", f"{name}, as published", whole, model, CONTROLS, tier=1)
     for rule in ("value", "thin"):
-        keys = {**model, "strategy": "plain", "skip.rule": rule}
-        yield Line("models", f"{name}, {rule}", keys, model, (RANDOM,), tier=2)
+        keys = _plain(rule, model, fair)
+        yield Line("models", f"{name}, {rule}", keys, model, _controls(rule), tier=2)
 
 
-def _known(key: str) -> bool:
-    """Whether this version has a key."""
-    section, _, name = key.partition(".")
-    return hasattr(getattr(Config(), section), name)
+def _plain(rule: str, setting: Keys, fair: Keys) -> Keys:
+    """A rule by itself, without any other block."""
+    hot = fair if RULES[rule].NEEDS_HOT else {}
+    return {**setting, **hot, "strategy": "plain", "skip.rule": rule}
+
+
+def _controls(rule: str) -> tuple[str, ...]:
+    """What a rule is to be compared with; one that skips no inputs has no control."""
+    if RULES[rule].still is not Rule.still:
+        return ()
+    return CONTROLS if RULES[rule].NEEDS_HOT else (RANDOM,)

@@ -42,6 +42,7 @@ def compare(
     batch_size: int | None = typer.Option(None, help="Inputs of a step. Default: 2048."),
     epochs: int | None = typer.Option(None, help="How often every input comes. Default: 1."),
     limit: int | None = typer.Option(None, help="Train on the first inputs only."),
+    device: str | None = typer.Option(None, help="cpu or cuda. Default: cpu."),
     fast_memory: str | None = typer.Option(
         None, metavar="SIZE", help="256MiB, 5% of all rows, or auto. Default: auto."
     ),
@@ -73,6 +74,7 @@ def compare(
         "batch_size": batch_size,
         "epochs": epochs,
         "limit": limit,
+        "device": device,
         "placement.fast_memory": fast_memory,
     }
     lists: dict[str, Any] = {

@@ -23,6 +23,12 @@ _MEANINGS = {
     "skipping": "what a rule keeps for rows, and its decisions",
     "beginning": "statistics or a warm start, beyond what steps take",
 }
+_ON_DEVICE = {
+    "fast": "the fast tier: rows with their optimizer state",
+    "plans": "plans on their way, and what the device works out of them",
+    "dense": "dense weights, gradients, optimizer state, and what products need",
+    "activations": "what a step works on",
+}
 
 
 @says_what_is_wrong
@@ -87,4 +93,9 @@ def estimate(
     rows = [(name, size(amount), _MEANINGS[name]) for name, amount in made["host"].items()]
     rows.append(("sum", size(made["host_bytes"]), ""))
     table("Memory of the host", ("part", "size", "what it is"), rows)
-    out.print(f"Memory of the device: {size(made['device_bytes'])}", soft_wrap=True)
+    if not made["device"]:
+        out.print("Memory of the device: 0 B", soft_wrap=True)
+        return
+    rows = [(name, size(amount), _ON_DEVICE[name]) for name, amount in made["device"].items()]
+    rows.append(("sum", size(made["device_bytes"]), ""))
+    table("Memory of the device", ("part", "size", "what it is"), rows)

@@ -58,6 +58,7 @@ class Comparison:
             one = next(run for run in self.runs if run.variant == variant)
             try:
                 build.model_of(one.config, self.dataset)
+                build.check_device(one.config)
                 build.check(one.config, self.dataset)
                 build.resolved(one.config, build.order_of(one.config, self.dataset))
             except SlipstreamError as error:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slipstream.ahead import Ahead
 from slipstream.data.batch import Batch
 from slipstream.data.inputs import Array
 from slipstream.embedding.kernels import cold
@@ -100,6 +101,9 @@ def kept_of(layout: Layout, group: Group, singles: Sequence[str], keep: Array) -
     )
 
 
+_Scanned = tuple[Batch, list[tuple[Array, Array]]]
+
+
 class Cold:
     """Plans which rows are brought into the fast tier, and which leave it, looking ahead.
 
@@ -112,17 +116,23 @@ class Cold:
         singles: The names of the columns in the block of single ids, in order.
         rooms: The fast tier of each group.
         window: The most batches to look ahead, the current one among them.
+        scans_ahead: Batches that a thread of its own has scanned beyond these; 0 scans here.
     """
 
     def __init__(
-        self, layout: Layout, singles: Sequence[str], rooms: Sequence[Room], window: int
+        self,
+        layout: Layout,
+        singles: Sequence[str],
+        rooms: Sequence[Room],
+        window: int,
+        scans_ahead: int = 0,
     ) -> None:
         if window < 1:
             raise ConfigError(f"The window is {window} batches; it must be at least 1.")
         self._names = [
             [layout.features[n].column for n in group.features] for group in layout.groups
         ]
-        self._rooms, self._window = rooms, window
+        self._rooms, self._window, self._scans_ahead = rooms, window, scans_ahead
         self.kept = [
             kept_of(layout, group, singles, room.keep)
             for group, room in zip(layout.groups, rooms, strict=True)
@@ -133,16 +143,16 @@ class Cold:
         """What comes before each batch and what leaves after it; the first has number `step`."""
         tiers = [_Tier(rows, room) for rows, room in zip(self._rows, self._rooms, strict=True)]
         waiting: deque[_Waiting] = deque()
-        coming = iter(batches)
+        coming = self._scanned(batches)
         held: _Waiting | None = None
         number = last = step
         while True:
             while len(waiting) < self._window:
                 if held is None:
-                    batch = next(coming, None)
-                    if batch is None:
+                    scanned = next(coming, None)
+                    if scanned is None:
                         break
-                    found = [self._lookups(g, batch) for g in range(len(tiers))]
+                    batch, found = scanned
                     entered = [
                         tier.enter(rows, number, last)
                         for tier, (_, rows) in zip(tiers, found, strict=True)
@@ -173,6 +183,18 @@ class Cold:
             )
             yield ColdPlaced(first.batch, groups, first.after)
             number += 1
+
+    def _scanned(self, batches: Iterable[Batch]) -> Iterator[_Scanned]:
+        """Batches with their lookups of rows that are not kept; a thread scans some ahead."""
+        scanned = (
+            (batch, [self._lookups(group, batch) for group in range(len(self.kept))])
+            for batch in batches
+        )
+        if not self._scans_ahead:
+            yield from scanned
+            return
+        with Ahead(scanned, self._scans_ahead) as ahead:
+            yield from ahead
 
     def _lookups(self, group: int, batch: Batch) -> tuple[Array, Array]:
         """The lookups of rows that are not kept, and the rows."""

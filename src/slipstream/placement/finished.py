@@ -41,14 +41,20 @@ class Finished:
         singles: The names of the columns in the block of single ids, in order.
         rooms: The fast tier of each group.
         window: The most batches to look ahead, the current one among them.
+        scans_ahead: Batches that a thread of its own has scanned beyond these; 0 scans here.
     """
 
     def __init__(
-        self, layout: Layout, singles: Sequence[str], rooms: Sequence[Room], window: int
+        self,
+        layout: Layout,
+        singles: Sequence[str],
+        rooms: Sequence[Room],
+        window: int,
+        scans_ahead: int = 0,
     ) -> None:
         self._rooms = rooms
         self._resident = Resident(layout, singles)
-        self._cold = Cold(layout, singles, rooms, window)
+        self._cold = Cold(layout, singles, rooms, window, scans_ahead)
         self._whole = Tiered(layout, singles, rooms, window)
 
     remembers = False

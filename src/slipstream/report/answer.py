@@ -74,6 +74,10 @@ def notes(setting: Setting, results: Sequence[Result]) -> list[str]:
             f"The AUC of {_listed(noisy)} differs from {base.label if base else 'the baseline'}'s "
             "by no more than noise: the 95 % interval of the difference, seed by seed, holds 0."
         )
+    for one in results:
+        if one.variant.skips and one.means["skip_share"].mean == 0:
+            about = (one.variant.runs[0].summary or {}).get("skipping") or {}
+            made.append(f"{one.label} left nothing out. {about.get('sentence', '')}".rstrip())
     if base is not None and base.strategy != "plain":
         made.append(
             f"There is no run of plain training among these, so differences are from {base.label}."
@@ -84,7 +88,13 @@ def notes(setting: Setting, results: Sequence[Result]) -> list[str]:
         made.append(
             "These runs were on a CPU, where both tiers are the same memory: placements only move "
             "bytes that a GPU would feel. What they would save it shows in the bytes moved, not in "
-            f"these seconds. {_least_moved(tiers)}"
+            f"these seconds. {_least_moved(tiers)}".rstrip()
+        )
+    for one in filter(_aside, tiers):
+        made.append(
+            f"{one.label} made {_aside(one):.3g} steps of a run in the slow tier, because their "
+            "rows did not fit the fast one. They move no bytes, and would be slow on a GPU: give "
+            "it more fast memory, or smaller batches."
         )
     unfinished = [run.name for run in setting.runs if run.summary is None]
     if unfinished:
@@ -95,10 +105,16 @@ def notes(setting: Setting, results: Sequence[Result]) -> list[str]:
     return made
 
 
+def _aside(result: Result) -> float:
+    """Steps of a run that were made in the slow tier."""
+    return result.means["steps_aside"].mean if "steps_aside" in result.means else 0.0
+
+
 def _least_moved(tiers: Sequence[Result]) -> str:
-    if len(tiers) < 2:
+    whole = [one for one in tiers if not _aside(one)]
+    if len(whole) < 2:
         return ""
-    least = min(tiers, key=lambda one: one.means["bytes_moved_per_input"].mean)
+    least = min(whole, key=lambda one: one.means["bytes_moved_per_input"].mean)
     bytes_ = size(least.means["bytes_moved_per_input"].mean)
     found = least.means["hot_access_share"].mean if "hot_access_share" in least.means else 0.0
     return (

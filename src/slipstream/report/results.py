@@ -39,6 +39,7 @@ MEASURES: dict[str, Value] = {
     "skip_share": _summary("skip_share"),
     "hot_access_share": _summary("hot_access_share"),
     "bytes_moved_per_input": _bytes_moved,
+    "steps_aside": _summary("carried", "aside"),
     "host_bytes": _summary("peak_memory_bytes", "host"),
     "device_bytes": _summary("peak_memory_bytes", "device"),
 }

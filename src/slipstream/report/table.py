@@ -73,7 +73,12 @@ def _times(one: Interval | None) -> str:
     if one.low is None or one.high is None:
         return f"{one.mean:.2f}×"
     words = ", within noise" if one.verdict(1.0) in ("noise", "same") else ""
-    return f"{one.mean:.2f}×\n{one.low:.2f} to {one.high:.2f}{words}"
+    return f"{one.mean:.2f}×\n{_ratio(one.low)} to {_ratio(one.high)}{words}"
+
+
+def _ratio(value: float) -> str:
+    """Two runs on a busy machine can be so far apart that two decimals say nothing."""
+    return f"{value:.2f}" if 0.01 <= value < 100 else compact(value)
 
 
 def _found(result: Result) -> str:

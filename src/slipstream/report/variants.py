@@ -47,8 +47,9 @@ class Variant:
 
     @property
     def skips(self) -> bool:
-        """Whether any of its inputs were skipped."""
-        return any((run.summary or {}).get("skip_share", 0) > 0 for run in self.runs)
+        """Whether a rule decided which inputs to train, though it may have skipped none."""
+        ended = [run.summary for run in self.runs if run.summary]
+        return any(one.get("skip_share", 0) > 0 or "skipping" in one for one in ended)
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ from slipstream.training.engine import Engine
 from slipstream.training.strategies import Tier, answers
 
 COUNTED = 1 << 20
+LARGE_BATCH = 8192  # from here on threads that share the planning save more than they cost
 PREPARED = 3  # plans whose rows are on their way while a step is at work
 _AHEAD = 4  # batches that are read ahead of those being planned
 _SMALL_BATCH = 16  # so often a batch fits a fast tier for which its exact rows do not matter
@@ -267,7 +268,8 @@ def tiered_of(
     window, split = config.placement.window or tier.window, answers(config).ordering == "split"
     changes = tier.learning or split or config.placement.refresh_batches is not None
     if kernels_for(config, rooms) == "gpu" and not changes and can_finish(layout, singles, rooms):
-        return Finished(layout, singles, rooms, window)
+        large = config.batch_size >= LARGE_BATCH and plans_ahead(config, rooms)
+        return Finished(layout, singles, rooms, window, scans_ahead=2 if large else 0)
     return Tiered(
         layout,
         singles,

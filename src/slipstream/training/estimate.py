@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
@@ -15,11 +17,14 @@ from slipstream.data.layout import fixed_fields
 from slipstream.data.lookup import bytes_needed
 from slipstream.embedding.spec import Layout
 from slipstream.embedding.store import Record
+from slipstream.errors import ConfigError
 from slipstream.models import Model
 from slipstream.placement.budget import budget_bytes
+from slipstream.placement.tier import Room
 from slipstream.skipping.rules import rule
 from slipstream.training import build
 from slipstream.training.checkpoint.save import RANGE_BYTES
+from slipstream.training.estimate_device import device_parts, what_fits
 from slipstream.training.footprint import step_bytes, without_values
 from slipstream.training.strategies import answers
 
@@ -94,7 +99,9 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
         "evaluation": _evaluation(dataset, config),
         "checkpoint": _checkpoint(layout, dataset, config, rows) + dense - 4 * weights,
     }
-    fast = _fast(layout, dataset, config)
+    rooms = build.rooms_of(config, layout, dataset)
+    on_device = config.device != "cpu"
+    fast = _fast(layout, dataset, config, rooms, on_device)
     if fast:
         host["fast"] = fast
     skipping = _skipping(layout, dataset, config)
@@ -103,7 +110,26 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
     beginning = _beginning(dataset, config)
     if beginning > activations:  # the memory is used again for what steps work on
         host["beginning"] = beginning - activations
-    return Estimate(host, {})
+    if not on_device:
+        return Estimate(host, {})
+    device = device_parts(
+        layout,
+        rooms,
+        inputs=config.batch_size,
+        input_bytes=_input_bytes(dataset),
+        lookups=_lookups(layout, dataset),
+        weights=weights,
+        states=_STATES[config.dense.optimizer],
+        step=_step(model, dataset, config),
+    )
+    return Estimate(host, device)
+
+
+def does_not_fit(dataset: Dataset, config: Config) -> ConfigError:
+    """For a device whose memory is used up: what the run needs of it, and what would fit."""
+    total = torch.cuda.get_device_properties(config.device).total_memory
+    others = total - torch.cuda.mem_get_info(config.device)[0] - torch.cuda.memory_reserved()
+    return ConfigError(what_fits(estimate(dataset, config).device, total - max(0, others)))
 
 
 def rows_bytes(layout: Layout) -> int:
@@ -126,13 +152,18 @@ def _skipping(layout: Layout, dataset: Dataset, config: Config) -> int:
     return 2 * kept + hot
 
 
-def _fast(layout: Layout, dataset: Dataset, config: Config) -> int:
+def _fast(
+    layout: Layout,
+    dataset: Dataset,
+    config: Config,
+    rooms: Sequence[Room] | None,
+    on_device: bool,
+) -> int:
     """The fast tier's slots, what is kept of each row about it, and the window of batches."""
-    rooms = build.rooms_of(config, layout, dataset)
     if rooms is None:
         return 0
     slots = sum(
-        room.slots * (4 * Record.of(group).words + 8)
+        room.slots * ((0 if on_device else 4 * Record.of(group).words) + 8)
         for room, group in zip(rooms, layout.groups, strict=True)
     )
     ranked = _RANKED if any(len(room.keep) for room in rooms) else 0
@@ -162,16 +193,21 @@ def _beginning(dataset: Dataset, config: Config) -> int:
 
 
 def _activations(model: Model, dataset: Dataset, config: Config) -> int:
-    sizes = [config.batch_size, config.evaluate.batch_size or config.batch_size]
     plan = _PLAN * config.batch_size * _lookups(model.layout, dataset)
-    step = step_bytes(
+    step = 0 if config.device != "cpu" else _step(model, dataset, config)
+    return math.ceil(_HELD * step + plan)
+
+
+def _step(model: Model, dataset: Dataset, config: Config) -> int:
+    """What the forward and the backward pass need at once."""
+    sizes = [config.batch_size, config.evaluate.batch_size or config.batch_size]
+    return step_bytes(
         model,
         # Scoring keeps nothing for a backward pass.
         max(sizes[0], sizes[1] // 2),
         dense=len(dataset.schema.dense),
         half=config.precision == "bf16",
     )
-    return math.ceil(_HELD * step + plan)
 
 
 def _lookups(layout: Layout, dataset: Dataset) -> float:

@@ -8,12 +8,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from slipstream.ahead import Ahead, often_switched
 from slipstream.config import Config
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset, Part
@@ -24,10 +26,10 @@ from slipstream.placement.counting import found_out
 from slipstream.plan import Plan, Planner
 from slipstream.skew.popularity import row_bytes
 from slipstream.training import build
-from slipstream.training.ahead import Ahead
 from slipstream.training.checkpoint import Checkpoints, Found, load
 from slipstream.training.diverged import DivergedError, diverged_after, diverged_in
 from slipstream.training.engine import Stepped
+from slipstream.training.estimate import does_not_fit
 from slipstream.training.evaluation import evaluate, first_inputs
 from slipstream.training.fit import described
 from slipstream.training.init_from import WarmStart, located, warm_start
@@ -113,11 +115,14 @@ def train(
             run.begin(config)
         trainer = Trainer(dataset, config, run, hooks, stack, model)
         trainer.state.pilots = pilots
-        trainer.start(found, warm)
-        if run.config != config:
-            run.write_config(config)
-        trainer.run_through()
-        return trainer.finish()
+        try:
+            trainer.start(found, warm)
+            if run.config != config:
+                run.write_config(config)
+            trainer.run_through()
+            return trainer.finish()
+        except torch.OutOfMemoryError as error:
+            raise does_not_fit(dataset, config) from error
 
 
 class Trainer:
@@ -228,13 +233,19 @@ class Trainer:
         # What is in the fast tier before the next plan is made: only then may a thread make it.
         self.engine.tables.keep(tiered.kept(), self.state.step)
         if ahead:
-            plans = self._stack.enter_context(Ahead(plans, ahead))
+            self._stack.enter_context(often_switched())
+            if self.config.batch_size >= build.LARGE_BATCH:
+                plans = self._stack.enter_context(Ahead(plans, ahead))
+            plans = self._stack.enter_context(Ahead(self._sent_ahead(plans), ahead))
         coming: deque[Plan] = deque()
         self._what_is_due()
         while not self.state.ended:
             self._stop_if_asked()
             with self.state.timed("plan"):
-                self._prepare(plans, coming)
+                if ahead:
+                    coming.extend(islice(plans, 1))
+                else:
+                    self._prepare(plans, coming)
             if not coming:
                 break
             plan = coming.popleft()
@@ -261,6 +272,12 @@ class Trainer:
             if batch is None:
                 return
             yield batch
+
+    def _sent_ahead(self, plans: Iterator[Plan]) -> Iterator[Plan]:
+        """Plans that are on their way to a device, in a thread that makes them ahead."""
+        for plan in plans:
+            self.engine.prepare(plan, rate(self.config.schedule, plan.next_position, self.total))
+            yield plan
 
     def _prepare(self, plans: Iterator[Plan], coming: deque[Plan]) -> None:
         """Have the plans of the next steps, and what they need on its way."""
@@ -296,7 +313,10 @@ class Trainer:
             if not math.isfinite(loss):
                 raise diverged_in(plan, loss, logits, position, moved=not self.engine.tells_first)
             n = plan.n_valid
-            self.recent.add(logits[:n], plan.labels[:n], plan.weight[:n])
+            if self.engine.tells_first:
+                self.recent.add(logits[:n], plan.labels[:n], plan.weight[:n])
+            else:
+                self.recent.later(logits, plan.labels, plan.weight, n)
             self._logits = logits
 
     def _what_is_due(self) -> None:

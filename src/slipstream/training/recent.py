@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -51,6 +52,8 @@ class Recent:
         self.window_inputs = window_inputs
         self._ring = torch.zeros((3, window_inputs), device=device)  # logits, labels, weights
         self._added = 0
+        self._waiting: deque[tuple[Tensor, Tensor, Tensor, int]] = deque()
+        self._waiting_inputs = 0
 
     def add(self, logits: Tensor, labels: Tensor, weights: Tensor | None = None) -> None:
         """Take the predictions of a batch that was trained, before it was."""
@@ -68,8 +71,26 @@ class Recent:
             first = last
         self._added += count
 
+    def later(self, logits: Tensor, labels: Tensor, weights: Tensor, count: int) -> None:
+        """As `add`, of the first `count`, but copied only when it is asked for: they must stay.
+
+        Most batches are never copied, because others come before anyone asks.
+        """
+        self._waiting.append((logits, labels, weights, count))
+        self._waiting_inputs += count
+        while self._waiting_inputs - self._waiting[0][3] >= self.window_inputs:
+            gone = self._waiting.popleft()[3]
+            self._waiting_inputs -= gone
+            self._added += gone
+
+    def _copy(self) -> None:
+        waiting, self._waiting, self._waiting_inputs = self._waiting, deque(), 0
+        for logits, labels, weights, count in waiting:
+            self.add(logits[:count], labels[:count], weights[:count])
+
     def result(self) -> Lately:
         """Loss and AUC of the inputs in the window."""
+        self._copy()
         inputs = min(self._added, self.window_inputs)
         ring = self._ring.cpu().numpy()
         # Oldest first: then the sums, too, are the same wherever the ring begins.
@@ -87,6 +108,7 @@ class Recent:
 
     def state_dict(self) -> dict[str, Tensor]:
         """All there is to go on from here, in this or another process."""
+        self._copy()
         return {"ring": self._ring.cpu().clone(), "added": torch.tensor(self._added)}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:

@@ -107,10 +107,12 @@ class RecordedEngine(Engine):
     def _aside(self, plan: Plan) -> Iterator[Stepped]:
         """A step whose rows do not fit the fast tier: they are on the device for it alone."""
         yield from self.landed()
-        self._carrier.lend(plan)
+        self._carrier.check_quiet()
+        held = self._carrier.held
+        held.lend(plan)
         rows, alone = by_itself(plan)
         arena = Arena(self._arena.layout, [len(one) for one in rows], self._arena.device)
-        self._carrier.copy_in(rows, arena)
+        held.copy_in(rows, arena)
         bench = Bench(self._carrier.packing_for(alone), arena)
         host = torch.zeros(bench.packing.sections.bytes, dtype=torch.uint8)
         arrays = bench.packing.sections.arrays(host.numpy())
@@ -118,8 +120,9 @@ class RecordedEngine(Engine):
         bench.block.copy_(host)
         self._work(arena, bench)
         self._flat.step_number = plan.step
-        self._carrier.copy_out(rows, arena)
-        self._carrier.take_back(plan)
+        held.copy_out(rows, arena)
+        held.take_back(plan)
+        self._carrier.landed(plan.step)
         yield Stepped(float(bench.gives["loss"]), bench.gives["logits"].cpu(), plan)
 
     def _send_in(self, plan: Plan) -> Bench:

@@ -121,11 +121,10 @@ def _small() -> Shape:
 
 
 def _effects() -> Shape:
-    # Mostly effects of single rows, which are learned soon: what more inputs add falls off.
+    # Effects of single rows and no pairs: learned soon, so that what an input adds falls off.
     sizes = {"user": 5_000, "ad": 2_000, "site": 1_000, "app": 500}
     sizes |= {"device": 200, "region": 100, "place": 40, "slot": 10}
-    exponents = dict.fromkeys(sizes, 1.1)
-    tables, columns = _own_tables(sizes, exponents=exponents, mixes=("place", "slot"))
+    tables, columns = _own_tables(sizes, exponents=dict.fromkeys(sizes, 1.1))
     return Shape("effects", tables, columns, positives=0.25)
 
 

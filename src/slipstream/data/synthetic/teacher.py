@@ -103,7 +103,9 @@ class Teacher:
                 word = self._words(column.table, "hidden", values, moment)
                 hidden = [((word >> 16 * k) & 0xFF) - 128 for k in range(_HIDDEN)]
                 vectors.append([_mean(component, raw) for component in hidden])
-        parts = {"rows": total, "pairs": _pairs(vectors)}
+        parts = {"rows": total}
+        if vectors:
+            parts["pairs"] = _pairs(vectors)
         if inputs.dense:
             parts["dense"] = self._dense_part(inputs)
         return parts

@@ -40,10 +40,11 @@ class Blocks:
 
     Args:
         device: Where the other half of each is.
+        paired: Whether there is one; without, they are on the host alone.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
+    def __init__(self, device: torch.device, *, paired: bool = True) -> None:
+        self._device, self._paired = device, paired
         self._lock = threading.Lock()
         self._free: deque[Block] = deque()
         self._sections: Sections | None = None
@@ -58,7 +59,8 @@ class Blocks:
                 return self._free.popleft()
         pin = self._device.type == "cuda"
         host = torch.zeros(sections.bytes, dtype=torch.uint8, pin_memory=pin)
-        return Block(sections, host, torch.zeros_like(host, device=self._device))
+        there = torch.zeros_like(host, device=self._device) if self._paired else host
+        return Block(sections, host, there)
 
     def give_back(self, block: Block, free: Mark) -> None:
         """Let a block be used again once the work up to a mark is done."""

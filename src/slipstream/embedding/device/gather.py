@@ -1,7 +1,4 @@
-"""Rows between the slow store and blocks, by several threads: each waits for memory, not for work.
-
-Compiled, without the interpreter lock.
-"""
+"""Rows between the slow store and blocks: one compiled call each, without the interpreter lock."""
 
 from __future__ import annotations
 
@@ -11,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from slipstream.compiled import compiled
 from slipstream.data.inputs import Array
 
-THREADS = 4
-_PIECE = 2048
+_WORTH_SHARING = 8192  # rows: handing some to another thread costs as much as it saves below
 
 
 @compiled
@@ -33,34 +29,44 @@ def _scatter(source: Array, rows: Array, out: Array) -> None:
             out[row, d] = source[k, d]
 
 
+@compiled
+def note(row_of: Array, fill_rows: Array, fill_slots: Array, evict_slots: Array) -> None:
+    """Note which rows are in which slots after a step."""
+    for k in range(len(fill_rows)):
+        row_of[fill_slots[k]] = fill_rows[k]
+    for k in range(len(evict_slots)):
+        row_of[evict_slots[k]] = -1
+
+
 class Pool:
-    """Threads that copy rows.
+    """Copies rows, many of them with the help of another thread: each waits for memory.
 
     Args:
-        name: Of the threads.
-        threads: How many, beside the one that asks.
+        name: Of the thread.
     """
 
-    def __init__(self, name: str, threads: int = THREADS) -> None:
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix=f"slipstream-{name}")
+    def __init__(self, name: str) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"slipstream-{name}")
 
     def gather(self, source: Array, rows: Array, out: Array) -> None:
         """Copy rows of the source to the first rows of `out`."""
-        self._shared(lambda a, b: _gather(source, rows[a:b], out[a:b]), len(rows))
+        if len(rows) < _WORTH_SHARING:
+            _gather(source, rows, out)
+        else:
+            self._shared(lambda a, b: _gather(source, rows[a:b], out[a:b]), len(rows))
 
     def scatter(self, source: Array, rows: Array, out: Array) -> None:
         """Copy the first rows of the source to rows of `out`, each to another."""
-        self._shared(lambda a, b: _scatter(source[a:b], rows[a:b], out), len(rows))
+        if len(rows) < _WORTH_SHARING:
+            _scatter(source, rows, out)
+        else:
+            self._shared(lambda a, b: _scatter(source[a:b], rows[a:b], out), len(rows))
 
     def close(self) -> None:
-        """End the threads."""
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        """End the thread."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
 
     def _shared(self, work: Callable[[int, int], None], count: int) -> None:
-        bounds = range(0, count, max(_PIECE, -(-count // (THREADS + 1))))
-        pieces = [(begin, min(begin + bounds.step, count)) for begin in bounds]
-        others = [self._threads.submit(work, *piece) for piece in pieces[1:]]
-        if pieces:
-            work(*pieces[0])
-        for other in others:
-            other.result()
+        half = self._thread.submit(work, count // 2, count)
+        work(0, count // 2)
+        half.result()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
-from queue import Queue
+from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 _END = object()
+_SWITCH = 50e-6
 
 
 class Ahead(Generic[T]):
@@ -26,8 +29,10 @@ class Ahead(Generic[T]):
 
     def __init__(self, things: Iterator[T], waiting: int) -> None:
         self._things = things
-        self._made: Queue[tuple[object, BaseException | None]] = Queue(waiting)
-        self._stop = threading.Event()
+        self._made: SimpleQueue[tuple[object, BaseException | None]] = SimpleQueue()
+        self._wanted: SimpleQueue[bool] = SimpleQueue()
+        for _ in range(waiting):
+            self._wanted.put(True)
         self._ended = False
         self._thread = threading.Thread(target=self._work, name="slipstream-ahead", daemon=True)
         self._thread.start()
@@ -39,6 +44,7 @@ class Ahead(Generic[T]):
         if self._ended:
             raise StopIteration
         thing, error = self._made.get()
+        self._wanted.put(True)
         if error is not None:
             self._ended = True
             raise error
@@ -55,20 +61,31 @@ class Ahead(Generic[T]):
 
     def close(self) -> None:
         """End the thread; what was made and not taken is given up."""
-        self._stop.set()
-        while self._thread.is_alive():
-            while not self._made.empty():
-                self._made.get()
-            self._thread.join(0.01)
+        self._wanted.put(False)
+        self._thread.join()
         self._ended = True
 
     def _work(self) -> None:
         error: BaseException | None = None
-        try:
-            for thing in self._things:
-                self._made.put((thing, None))
-                if self._stop.is_set():
-                    return
-        except BaseException as problem:
-            error = problem
-        self._made.put((_END, error))
+        thing: object = None
+        while thing is not _END and self._wanted.get():
+            try:
+                thing = next(self._things, _END)
+            except BaseException as problem:
+                thing, error = _END, problem
+            self._made.put((thing, error))
+
+
+@contextmanager
+def often_switched() -> Iterator[None]:
+    """Let threads of Python wait for each other as briefly as a GPU's steps ask for.
+
+    A thread that comes back from compiled code waits for the interpreter lock as long as another
+    may hold it: by default that is many steps of a GPU.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

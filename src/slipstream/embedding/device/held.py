@@ -1,0 +1,98 @@
+"""Which rows are in the slots of a device, and how they are copied while nothing is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from slipstream.data.inputs import Array
+from slipstream.embedding.device.arena import Arena
+from slipstream.embedding.device.gather import Pool, note
+from slipstream.embedding.device.group_packing import tiers_of
+from slipstream.embedding.mover import BeforeWrite
+from slipstream.embedding.store import RowStore
+from slipstream.plan import Moves, Plan
+
+_AT_ONCE = 1 << 18
+
+
+class Held:
+    """The rows of a slow store that are in an arena.
+
+    Args:
+        slow: Every row, group by group, on the host.
+        arena: The slots.
+        before_write: Told the group and the rows before rows of the slow store are changed.
+    """
+
+    def __init__(self, slow: Sequence[RowStore], arena: Arena, before_write: BeforeWrite) -> None:
+        self.slow, self._arena, self._before_write = slow, arena, before_write
+        self._pool = Pool("scatter")
+        self._row_of = [np.full(len(one), -1, dtype=np.int64) for one in arena.records]
+
+    def put(self, number: int, moves: Moves) -> None:
+        """Copy rows of the slow store into slots, now."""
+        records = self._arena.records[number]
+        for begin in range(0, len(moves.rows), _AT_ONCE):
+            rows = moves.rows[begin : begin + _AT_ONCE].numpy()
+            slots = moves.slots[begin : begin + _AT_ONCE].long().to(records.device)
+            read = torch.from_numpy(self.slow[number].records[rows])
+            records[slots] = read.to(records.device)
+        self._row_of[number][moves.slots.numpy()] = moves.rows.numpy()
+
+    def take(self, number: int, all_rows: Array, slots: Array) -> None:
+        """Copy rows in slots to the slow store, now."""
+        records = self._arena.records[number]
+        for begin in range(0, len(slots), _AT_ONCE):
+            some = torch.from_numpy(slots[begin : begin + _AT_ONCE]).long().to(records.device)
+            self.write(number, all_rows[begin : begin + _AT_ONCE], records[some].cpu().numpy())
+
+    def write(self, number: int, rows: Array, records: Array) -> None:
+        """Put records that came from the device into the slow store."""
+        if len(rows):
+            self._before_write(number, rows)
+            self._pool.scatter(records, rows, self.slow[number].records)
+
+    def note(self, plan: Plan) -> None:
+        """A step is done: its rows came and left."""
+        for group, row_of in zip(plan.groups, self._row_of, strict=True):
+            fill, evict = tiers_of(group)
+            arrays = (fill.rows.numpy(), fill.slots.numpy(), evict.slots.numpy())
+            note(row_of, *arrays)
+
+    def settle(self) -> None:
+        """Write every row on the device back, without sending it away."""
+        for number, row_of in enumerate(self._row_of):
+            (slots,) = np.nonzero(row_of >= 0)
+            self.take(number, row_of[slots], slots)
+
+    def lend(self, plan: Plan) -> None:
+        """Have the rows on the host that a step aside needs."""
+        for number, group in enumerate(plan.groups):
+            if group.lent is not None:
+                self.take(number, group.lent.rows.numpy(), group.lent.slots.numpy())
+
+    def take_back(self, plan: Plan) -> None:
+        """After a step aside: lent rows are in their slots again, and those that leave are gone."""
+        for number, group in enumerate(plan.groups):
+            if group.lent is not None:
+                self.put(number, group.lent)
+            if group.evict is not None:
+                self.take(number, group.evict.rows.numpy(), group.evict.slots.numpy())
+                self._row_of[number][group.evict.slots.numpy()] = -1
+
+    def copy_in(self, rows: Sequence[Array], arena: Arena) -> None:
+        """Copy rows of the slow store to the first slots of another arena."""
+        for slow, some, records in zip(self.slow, rows, arena.records, strict=True):
+            records.copy_(torch.from_numpy(slow.records[some]))
+
+    def copy_out(self, rows: Sequence[Array], arena: Arena) -> None:
+        """Copy the slots of another arena back to the slow store."""
+        for number, (some, records) in enumerate(zip(rows, arena.records, strict=True)):
+            self.write(number, some, records.cpu().numpy())
+
+    def close(self) -> None:
+        """End its thread."""
+        self._pool.close()

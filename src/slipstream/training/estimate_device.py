@@ -1,0 +1,79 @@
+"""How much memory of a GPU a training will take, part by part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from slipstream.embedding.spec import Layout
+from slipstream.embedding.store import Record
+from slipstream.placement.tier import Room
+
+# Bytes for each lookup of a batch: what a plan has of it on the device, and what finding the rows
+# that it touches takes meanwhile.
+_PLANNED, _FOUND = 16, 44
+_BLOCKS = 6  # of plans that are on their way or at work
+# What PyTorch's allocator holds beyond what is in use at once, and libraries for their products.
+_HELD, _LIBRARIES = 1.15, 40 << 20
+
+
+def device_parts(
+    layout: Layout,
+    rooms: Sequence[Room] | None,
+    *,
+    inputs: int,
+    input_bytes: float,
+    lookups: float,
+    weights: int,
+    states: int,
+    step: int,
+) -> dict[str, int]:
+    """Bytes by part, in words.
+
+    Args:
+        layout: Tables and features.
+        rooms: The fast tier of each group; None where rows stay on the host.
+        inputs: Inputs of a batch.
+        input_bytes: Bytes of an input in a batch.
+        lookups: Lookups of an input.
+        weights: Dense weights.
+        states: Values that the optimizer keeps of each.
+        step: Bytes that the forward and the backward pass need at once.
+    """
+    made = {
+        "dense": 4 * weights * (3 + states) + _LIBRARIES,
+        "activations": math.ceil(_HELD * step),
+    }
+    if rooms is None:
+        return made
+    sizes = [4 * Record.of(group).words for group in layout.groups]
+    slots = [room.slots for room in rooms]
+    coming = [room.slots - len(room.keep) for room in rooms]
+    rows = sum(size * min(some, inputs) for size, some in zip(sizes, coming, strict=True))
+    block = inputs * (input_bytes + 8 * lookups) + 2 * rows
+    found = inputs * lookups * (_PLANNED + _FOUND)
+    fast = sum(size * count for size, count in zip(sizes, slots, strict=True))
+    return {"fast": fast, "plans": math.ceil(_BLOCKS * block + found), **made}
+
+
+def what_fits(parts: Mapping[str, int], total: int) -> str:
+    """A sentence about a training that does not fit the memory of a device, and what would.
+
+    Args:
+        parts: Bytes by part, as `device_parts` gives them.
+        total: Bytes that the device has for us.
+
+    Example:
+        >>> what_fits({"fast": 900 << 20, "plans": 100 << 20}, 512 << 20)[:75]
+        'The GPU has 512 MiB for this run, which needs about 1,000 MiB: 900 MiB for '
+    """
+    mib = 1 << 20
+    needed = ", ".join(f"{-(-size // mib):,} MiB for {name}" for name, size in parts.items())
+    text = (
+        f"The GPU has {total // mib:,} MiB for this run, which needs about "
+        f"{sum(parts.values()) // mib:,} MiB: {needed}. "
+    )
+    rest = total - (sum(parts.values()) - parts.get("fast", 0))
+    if "fast" in parts and rest > 64 * mib:
+        return f"{text}Set placement.fast_memory to {rest * 9 // 10 // mib}MiB or less."
+    return f"{text}Use smaller batches, or a smaller model."
