@@ -46,6 +46,9 @@ def estimate(
     fast_memory: str | None = typer.Option(
         None, metavar="SIZE", help="Of the fast tier: 2GiB, 5% of all rows, or auto."
     ),
+    max_auc_loss: float | None = typer.Option(
+        None, metavar="X", help="Skip only as much as pilots show to cost no more AUC than that."
+    ),
     batch_size: int | None = typer.Option(None, help="Inputs of a step."),
     epochs: int | None = typer.Option(None, help="How often every input comes."),
     limit: int | None = typer.Option(None, help="Train on the first inputs only."),
@@ -78,6 +81,7 @@ def estimate(
         "skip.rule": skip,
         "device": device,
         "placement.fast_memory": fast_memory,
+        "skip.max_auc_loss": max_auc_loss,
         "batch_size": batch_size,
         "epochs": epochs,
         "limit": limit,

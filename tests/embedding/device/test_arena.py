@@ -168,7 +168,10 @@ def test_rows_arrive_in_their_slots_and_leave_from_them_and_padding_touches_noth
     wanted = np.zeros((20, 6), dtype=np.int32)
     wanted[[3, 17]] = staged[:2].cpu()
     np.testing.assert_array_equal(arena.records[0].cpu(), wanted)
-    out = {"0.left": torch.full((4, 6), -1, dtype=torch.int32, device=DEVICE)}
+    out = {
+        "0.left": torch.full((4, 6), -1, dtype=torch.int32, device=DEVICE),
+        "0.touched": torch.zeros(1, dtype=torch.int32, device=DEVICE),
+    }
     arena.leave(plan, out)
     np.testing.assert_array_equal(out["0.left"].cpu(), [*wanted[[3, 17, 0]], [-1] * 6])
 
