@@ -15,7 +15,7 @@ from slipstream.models.layers import FixedNorm, Linear, linear, mlp
 )
 def test_an_mlp_ends_as_it_is_told(last, kinds):
     layers = mlp((3, 4, 2), torch.Generator(), last=last)
-    assert [type(layer) for layer in layers] == kinds
+    assert all(isinstance(layer, kind) for layer, kind in zip(layers, kinds, strict=True))
 
 
 def test_an_mlp_of_one_size_changes_nothing():
