@@ -68,6 +68,7 @@ def test_plans_that_the_device_finishes_train_the_same(strategy, tmp_path):
     whole = wanted.with_settings(["placement.refresh_batches=999999"])
     theirs = train(data, whole, tmp_path / "whole")
     assert ours["weights_digest"] == theirs["weights_digest"]
+    assert ours["auc"] == theirs["auc"], "scored on the device, and by the kernels of the CPU"
     assert ours["carried"]["lookups"] == theirs["carried"]["lookups"]
     assert ours["carried"]["hits"] + ours["carried"]["misses"] == ours["carried"]["lookups"]
 
