@@ -77,6 +77,15 @@ def test_the_share_asked_for_is_the_share_got_or_the_run_says_why(data, tmp_path
     assert summary["inputs_trained"] + summary["inputs_skipped"] == summary["inputs_total"]
 
 
+def test_a_threshold_is_searched_on_inputs_to_come_also_where_they_are_rearranged(data, tmp_path):
+    settings = ("ordering.kind=cold-first", "skip.hot_memory=8%", "skip.guard=false")
+    late = ("skip.warmup=0.85", "skip.target=0.2", "skip.lag=5")  # hot inputs alone are left
+    summary = run(data, tmp_path / "run", "random-hot", *settings, *late, batch_size=8)
+    first = next(one for one in summary["skipping"]["decisions"] if "asked" in one)
+    assert first["reached"] == pytest.approx(0.2, abs=0.02)
+    assert first["share"] == pytest.approx(0.2, abs=0.08)
+
+
 CASES = [  # random, random-hot and thin keep nothing to go on from
     *(("plain", rule) for rule in ("movement", "value", "value-case-control", "freeze")),
     ("slipstream", "published"),

@@ -55,7 +55,9 @@ class Skipper:
                 f"skip.explore is {explore}, but {name} trains every input with some chance: "
                 "nothing is left to explore. Leave it out."
             )
-        self.classifier = Classifier(self.rule, self._reader, context.base, context.seed, explore)
+        self.classifier = Classifier(
+            self.rule, self._reader, context.base, context.seed, explore, order
+        )
         self.decisions = Decisions(lag)
         self.order = Skipped(order, self.classifier, self.decisions)
         self.tally = Tally()
