@@ -69,6 +69,12 @@ def test_without_a_rule_or_a_validation_part_it_is_refused():
         piloted(clicks(200, validation=0), config(*RANDOM), Trained(0.0), lambda _: None)
 
 
+@pytest.mark.parametrize("key", ["shares=[0.2]", "keep_negatives=0.5", "h_t=0.01"])
+def test_a_share_that_is_said_already_is_refused(key):
+    with pytest.raises(ConfigError, match="says it already"):
+        chosen(Trained(fall=0.0), f"skip.{key}")
+
+
 def test_real_pilots_run_before_the_run_and_are_in_its_summary(tmp_path):
     said = []
     made = config(*RANDOM, "skip.max_auc_loss=0.9", "skip.warmup=0.05", batch_size=4)
