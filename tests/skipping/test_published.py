@@ -166,6 +166,7 @@ def test_a_search_that_fails_skips_nothing_and_says_so(tmp_path):
     (decision,) = lines(tmp_path / "run", "skipping")
     assert decision["threshold"] == 0
     assert "in 3 rounds no threshold up to 1e-09" in decision["why"]
+    assert decision["why"] in summary["skipping"]["sentence"]
     assert summary["inputs_skipped"] == 0
 
 

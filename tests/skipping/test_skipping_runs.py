@@ -5,7 +5,7 @@ import pytest
 from small_runs import config, lines, skewed, stop_after
 from trained import SIZES
 
-from slipstream import Dataset, Recipe, synthesize
+from slipstream import ConfigError, Dataset, Recipe, synthesize
 from slipstream.config import Config
 from slipstream.skipping.rules import RULES
 from slipstream.training.estimate import estimate
@@ -125,6 +125,21 @@ def test_thinned_negatives_leave_predictions_calibrated(data, tmp_path):
     assert thin["skipping"]["label_rate_skipped"] == 0
     assert thin["skipping"]["label_rate_trained"] > 0.3
     assert 0.8 < thin["calibration"] < 1.25
+
+
+def test_a_run_that_ends_before_a_decision_holds_says_so(data, tmp_path):
+    summary = run(data, tmp_path / "run", "random", "skip.lag=1000")
+    assert summary["inputs_skipped"] == 0
+    assert "(decisions hold from skip.lag batches on" in summary["skipping"]["sentence"]
+
+
+@pytest.mark.parametrize("rule", ["thin", "freeze"])
+def test_exploring_where_nothing_is_left_to_explore_is_refused_before_anything_is_written(
+    data, tmp_path, rule
+):
+    with pytest.raises(ConfigError, match="nothing is left to explore"):
+        run(data, tmp_path / "run", rule, "skip.explore=0.1")
+    assert not (tmp_path / "run").exists()
 
 
 def test_shares_are_asked_for_in_turn(data, tmp_path):

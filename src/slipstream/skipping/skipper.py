@@ -13,7 +13,6 @@ from torch import Tensor
 
 from slipstream.data.batch import Batch
 from slipstream.data.inputs import Array
-from slipstream.errors import ConfigError
 from slipstream.ordering import Order
 from slipstream.plan import Masks, Plan
 from slipstream.skipping.classifier import Classifier
@@ -50,11 +49,6 @@ class Skipper:
         kind = rule_of(name)
         self.rule = kind(context)
         explore = kind.EXPLORES if context.keys.explore is None else context.keys.explore
-        if explore and kind.CHANCES:
-            raise ConfigError(
-                f"skip.explore is {explore}, but {name} trains every input with some chance: "
-                "nothing is left to explore. Leave it out."
-            )
         self.classifier = Classifier(
             self.rule, self._reader, context.base, context.seed, explore, order
         )
@@ -240,7 +234,12 @@ class Skipper:
         return {
             "rule": self.name,
             "sentence": sentence(
-                self.name, summary, sum(seconds.values()), cost, self.guard is not None
+                self.name,
+                {**summary, **self.tally.summary()},
+                sum(seconds.values()),
+                cost,
+                self.guard is not None,
+                self.tally.why_nothing,
             ),
             "cost_at_random": None if cost is None else cost._asdict(),
             **self.tally.summary(),
