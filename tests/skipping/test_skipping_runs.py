@@ -10,6 +10,7 @@ from slipstream.config import Config
 from slipstream.skipping.rules import RULES
 from slipstream.training.estimate import estimate
 from slipstream.training.loop import StoppedError, train
+from slipstream.training.state import Hooks
 
 SHORT = (
     "skip.warmup=0.1",
@@ -131,6 +132,21 @@ def test_a_run_that_ends_before_a_decision_holds_says_so(data, tmp_path):
     summary = run(data, tmp_path / "run", "random", "skip.lag=1000")
     assert summary["inputs_skipped"] == 0
     assert "(decisions hold from skip.lag batches on" in summary["skipping"]["sentence"]
+
+
+def test_a_snapshot_that_comes_with_the_only_decision_is_said_at_the_start(data, tmp_path):
+    said, settings = [], ("skip.repeat=false", "skip.warmup=0")
+    hooks = Hooks(say=said.append)
+    summary = run(data, tmp_path / "run", "movement", *settings, hooks=hooks)
+    assert summary["inputs_skipped"] == 0
+    assert any("the only decision would come with it" in one for one in said)
+
+
+def test_what_is_made_up_for_never_asks_for_all_inputs(data, tmp_path):
+    settings = ("skip.target=0.9", "skip.least_touches=50", "skip.guard=false")
+    run(data, tmp_path / "run", "movement", *settings)
+    wanted = [line["wanted"] for line in lines(tmp_path / "run", "skipping")]
+    assert max(wanted) == pytest.approx(0.95)
 
 
 @pytest.mark.parametrize("rule", ["thin", "freeze"])

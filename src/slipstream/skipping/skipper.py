@@ -116,10 +116,12 @@ class Skipper:
         asked, explore = self._asked(number), self.classifier.explore
         wanted = asked
         if self.rule.MAKES_UP:
-            # What was skipped too much or too little so far, a bounded part at a time.
+            # What was skipped too much or too little so far, a bounded part at a time; something
+            # is always trained, or no batch would fill, and no other decision follow.
             ahead = self.context.every if self.context.repeats else len(self.context.base)
             most = _MADE_UP * asked
-            wanted += float(np.clip(self.tally.owed / (2 * ahead), -most, most))
+            made_up = float(np.clip(self.tally.owed / (2 * ahead), -most, most))
+            wanted += min(made_up, _MADE_UP * (1 - asked))
         with self._timed("search"):
             frozen = self.rule.freeze()
             sample = self.rule.sample(self.classifier, position)
