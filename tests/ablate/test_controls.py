@@ -44,6 +44,12 @@ def test_shares_that_change_are_followed_also_past_a_decision_that_judged_nothin
     assert keys["skip.shares"] == [0.5, 0.5, 0.1]
 
 
+def test_decisions_come_as_often_as_those_of_the_line_whatever_its_interval_counts():
+    often = Line("blocks", "decided anew", {"strategy": "slipstream", "skip.repeat": True})
+    keys = control_keys(often, "random", summary(0.5, 0.2, 0.1, total=4000), epochs=2)
+    assert keys["skip.interval"] == 0.1
+
+
 def test_the_warm_up_is_a_share_of_an_epoch():
     assert control_keys(LINE, "random", summary(0.5), epochs=3)["skip.warmup"] == 0.3
 

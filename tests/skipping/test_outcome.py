@@ -47,3 +47,12 @@ def test_a_run_that_skipped_nothing_says_what_looking_took():
     assert sentence("value", nothing, 0.5, None) == (
         "value: nothing was skipped; looking for it took 0.5 s."
     )
+    assert "nothing was skipped (no way); looking" in sentence(
+        "value", nothing, 0.5, None, True, "no way"
+    )
+
+
+def test_a_run_that_froze_rows_says_how_many_updates_were_left_out():
+    frozen = SUMMARY | {"skip_share": 0.0, "inputs_skipped": 0, "row_updates_frozen": 0.31}
+    text = sentence("freeze", frozen, 0.5, None, "unguarded")
+    assert text.startswith("freeze, unguarded: no input was skipped, and 31.0 % of row updates ")

@@ -86,8 +86,7 @@ def literally(data, folder, settings, alpha, target):
     layout = build.model_of(config(*settings), data).layout
     everything = sum(t.rows * 4 * t.dim for t in layout.tables)
     part = data.train
-    budget = build.budget_bytes("60%", layout)
-    assert budget <= everything
+    budget = round(0.6 * everything)
     hot = hot_rows(part, layout, budget)
     rows = [accesses(part, n) for n in range(len(part))]
     is_hot = [all((t, r) in hot for t, ids in one.items() for r in ids) for one in rows]
@@ -152,12 +151,22 @@ def test_published_gives_the_threshold_and_drops_the_inputs_of_a_literal_transcr
     assert summary["inputs_skipped"] == len(wanted)
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("model", ["dlrm", "deepfm"])
+def test_a_share_of_rows_is_hot_whatever_state_they_have(model, optimizer):
+    data, chosen = skewed(2500), config(f"embedding={{optimizer: {optimizer}}}")
+    chosen = chosen.with_settings([f"model.name={model}", "skip.hot_memory=25%"])
+    hot = build.hot_of(chosen, build.model_of(chosen, data).layout, data)
+    assert len(hot.rows) == len(hot.mask) // 4
+
+
 def test_a_search_that_fails_skips_nothing_and_says_so(tmp_path):
     settings = (*SIZES, "skip.most_movement=1e-9", "skip.rounds=3")
     summary = train(skewed(2000), config(*settings), tmp_path / "run")
     (decision,) = lines(tmp_path / "run", "skipping")
     assert decision["threshold"] == 0
     assert "in 3 rounds no threshold up to 1e-09" in decision["why"]
+    assert decision["why"] in summary["skipping"]["sentence"]
     assert summary["inputs_skipped"] == 0
 
 

@@ -5,11 +5,12 @@ import pytest
 from small_runs import config, lines, skewed, stop_after
 from trained import SIZES
 
-from slipstream import Dataset, Recipe, synthesize
+from slipstream import ConfigError, Dataset, Recipe, synthesize
 from slipstream.config import Config
 from slipstream.skipping.rules import RULES
 from slipstream.training.estimate import estimate
 from slipstream.training.loop import StoppedError, train
+from slipstream.training.state import Hooks
 
 SHORT = (
     "skip.warmup=0.1",
@@ -77,6 +78,15 @@ def test_the_share_asked_for_is_the_share_got_or_the_run_says_why(data, tmp_path
     assert summary["inputs_trained"] + summary["inputs_skipped"] == summary["inputs_total"]
 
 
+def test_a_threshold_is_searched_on_inputs_to_come_also_where_they_are_rearranged(data, tmp_path):
+    settings = ("ordering.kind=cold-first", "skip.hot_memory=8%", "skip.guard=false")
+    late = ("skip.warmup=0.85", "skip.target=0.2", "skip.lag=5")  # hot inputs alone are left
+    summary = run(data, tmp_path / "run", "random-hot", *settings, *late, batch_size=8)
+    first = next(one for one in summary["skipping"]["decisions"] if "asked" in one)
+    assert first["reached"] == pytest.approx(0.2, abs=0.02)
+    assert first["share"] == pytest.approx(0.2, abs=0.08)
+
+
 CASES = [  # random, random-hot and thin keep nothing to go on from
     *(("plain", rule) for rule in ("movement", "value", "value-case-control", "freeze")),
     ("slipstream", "published"),
@@ -116,6 +126,36 @@ def test_thinned_negatives_leave_predictions_calibrated(data, tmp_path):
     assert thin["skipping"]["label_rate_skipped"] == 0
     assert thin["skipping"]["label_rate_trained"] > 0.3
     assert 0.8 < thin["calibration"] < 1.25
+
+
+def test_a_run_that_ends_before_a_decision_holds_says_so(data, tmp_path):
+    summary = run(data, tmp_path / "run", "random", "skip.lag=1000")
+    assert summary["inputs_skipped"] == 0
+    assert "(decisions hold from skip.lag batches on" in summary["skipping"]["sentence"]
+
+
+def test_a_snapshot_that_comes_with_the_only_decision_is_said_at_the_start(data, tmp_path):
+    said, settings = [], ("skip.repeat=false", "skip.warmup=0")
+    hooks = Hooks(say=said.append)
+    summary = run(data, tmp_path / "run", "movement", *settings, hooks=hooks)
+    assert summary["inputs_skipped"] == 0
+    assert any("the only decision would come with it" in one for one in said)
+
+
+def test_what_is_made_up_for_never_asks_for_all_inputs(data, tmp_path):
+    settings = ("skip.target=0.9", "skip.least_touches=50", "skip.guard=false")
+    run(data, tmp_path / "run", "movement", *settings)
+    wanted = [line["wanted"] for line in lines(tmp_path / "run", "skipping")]
+    assert max(wanted) == pytest.approx(0.95)
+
+
+@pytest.mark.parametrize("rule", ["thin", "freeze"])
+def test_exploring_where_nothing_is_left_to_explore_is_refused_before_anything_is_written(
+    data, tmp_path, rule
+):
+    with pytest.raises(ConfigError, match="nothing is left to explore"):
+        run(data, tmp_path / "run", rule, "skip.explore=0.1")
+    assert not (tmp_path / "run").exists()
 
 
 def test_shares_are_asked_for_in_turn(data, tmp_path):

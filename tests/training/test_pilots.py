@@ -4,7 +4,7 @@ import pytest
 from small_runs import clicks, config
 
 from slipstream import ConfigError
-from slipstream.training.loop import train
+from slipstream.training.loop import StoppedError, train
 from slipstream.training.pilots import SEEDS, SHARES, piloted
 from slipstream.training.state import Hooks
 
@@ -69,6 +69,12 @@ def test_without_a_rule_or_a_validation_part_it_is_refused():
         piloted(clicks(200, validation=0), config(*RANDOM), Trained(0.0), lambda _: None)
 
 
+@pytest.mark.parametrize("key", ["shares=[0.2]", "keep_negatives=0.5", "h_t=0.01"])
+def test_a_share_that_is_said_already_is_refused(key):
+    with pytest.raises(ConfigError, match="says it already"):
+        chosen(Trained(fall=0.0), f"skip.{key}")
+
+
 def test_real_pilots_run_before_the_run_and_are_in_its_summary(tmp_path):
     said = []
     made = config(*RANDOM, "skip.max_auc_loss=0.9", "skip.warmup=0.05", batch_size=4)
@@ -76,4 +82,16 @@ def test_real_pilots_run_before_the_run_and_are_in_its_summary(tmp_path):
     pilots = summary["skipping"]["pilots"]
     assert pilots["chosen"] == 0.5
     assert any("Pilots of" in one for one in said)
+    assert summary["skip_share"] == pytest.approx(0.46, abs=0.03)
+
+
+def test_a_run_that_was_stopped_goes_on_with_the_share_that_pilots_chose(tmp_path):
+    said, asked = [], iter(range(1000))
+    stop = lambda: bool(said) and next(asked) > 50  # noqa: E731 - they speak before the run
+    made = config(*RANDOM, "skip.max_auc_loss=0.9", "skip.warmup=0.05", batch_size=4)
+    data, hooks = clicks(3000), Hooks(say=said.append, stop=stop)
+    with pytest.raises(StoppedError):
+        train(data, made, tmp_path / "run", hooks=hooks)
+    summary = train(data, made, tmp_path / "run", resume=True)
+    assert summary["skipping"]["pilots"]["chosen"] == 0.5
     assert summary["skip_share"] == pytest.approx(0.46, abs=0.03)

@@ -24,14 +24,18 @@ def control_keys(line: Line, rule: str, summary: dict[str, Any], epochs: int = 1
         return None
     # Of another rule's keys only those that say which rows are hot mean something to a control.
     kept = {k: v for k, v in line.keys.items() if not k.startswith("skip.") or k in _HOT}
-    first = decisions[0]["position"] * epochs / summary["inputs_total"]
+    per_epoch = summary["inputs_total"] / epochs
+    first, last = (decisions[k]["position"] / per_epoch for k in (0, -1))
+    shares = _shares(decisions)
     keys = {
         **kept,
         "skip.rule": rule,
         "skip.warmup": round(min(1.0, first), 4),
-        "skip.shares": _shares(decisions),
+        "skip.shares": shares,
     }
     interval = line.keys.get("skip.interval")
+    if len(shares) > 1:  # as the line decided, which may count its interval in hot inputs
+        interval = max(0.0001, round((last - first) / (len(shares) - 1), 4))
     return keys if interval is None else keys | {"skip.interval": interval}
 
 

@@ -21,20 +21,26 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SPARE = 1.3  # room for batches that need more rows than they do on average
 
 
-def budget_bytes(text: str, layout: Layout, auto: Callable[[], int] | None = None) -> int:
+def budget_bytes(
+    text: str,
+    layout: Layout,
+    auto: Callable[[], int] | None = None,
+    whole: Callable[[Layout], int] | None = None,
+) -> int:
     """The bytes that a budget stands for.
 
     Args:
         text: A size such as `256MiB`, a share such as `5%` of all rows with their state, or `auto`.
         layout: Tables and features.
         auto: Gives the bytes of `auto`, such as `auto_bytes`.
+        whole: Gives the bytes that a share is of, if not of all rows with their state.
     """
     plain = text.strip().lower()
     if plain == "auto" and auto is not None:
         return auto()
     share = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*%", plain)
     if share:
-        return round(all_bytes(layout) * float(share[1]) / 100)
+        return round((whole or all_bytes)(layout) * float(share[1]) / 100)
     size = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?", plain)
     if not size:
         raise ConfigError(

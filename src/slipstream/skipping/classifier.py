@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from slipstream.data.inputs import Array
-from slipstream.ordering import InputOrder
+from slipstream.ordering import InputOrder, Order
 from slipstream.skipping.accesses import Reader
 from slipstream.skipping.chance import uniform
 from slipstream.skipping.decision import Decision
@@ -23,15 +23,23 @@ class Classifier:
     Args:
         rule: Scores inputs.
         reader: Reads what they access.
-        base: The order of all inputs.
+        base: The order of all inputs, nothing rearranged.
         seed: Of the run.
         explore: The share of inputs to be skipped that is trained all the same.
+        order: The order in which they come, if it is another one.
     """
 
     def __init__(
-        self, rule: Rule, reader: Reader, base: InputOrder, seed: int, explore: float
+        self,
+        rule: Rule,
+        reader: Reader,
+        base: InputOrder,
+        seed: int,
+        explore: float,
+        order: Order | None = None,
     ) -> None:
         self.rule, self._reader, self._base = rule, reader, base
+        self._order = base if order is None else order
         self._seed, self.explore = seed, explore
         self.seconds = 0.0
 
@@ -69,5 +77,23 @@ class Classifier:
         else:
             runs = max(1, count // _RUN)
             firsts, run = [start + (size - _RUN) * k // runs for k in range(runs)], _RUN
-        numbers = np.concatenate([self._base.numbers(k, k + run) for k in firsts])
-        return self.drawn(numbers, start // max(1, self._base.per_epoch))
+        if isinstance(self._order, InputOrder):
+            pieces = [self._order.numbers(k, k + run) for k in firsts]
+        else:
+            coming = self._coming(start, start + size)
+            pieces = [coming[k - start : k - start + run] for k in firsts]
+        return self.drawn(np.concatenate(pieces), start // max(1, self._base.per_epoch))
+
+    def _coming(self, start: int, stop: int) -> Array:
+        """The inputs at positions start to stop of an order that rearranges them.
+
+        Where it is not decided yet how, they are those of whole segments, whose inputs are the
+        same in any order.
+        """
+        pieces = []
+        for chunk in self._order.chunks(start, self.rule.context.batch_size):
+            if chunk is None or start == stop:
+                break
+            pieces.append(chunk.numbers[: stop - start])
+            start += len(pieces[-1])
+        return np.concatenate([*pieces, self._base.numbers(start, stop)])

@@ -10,6 +10,7 @@ import numpy as np
 from slipstream.config import Skip
 from slipstream.data.inputs import Array
 from slipstream.embedding.spec import Layout
+from slipstream.models.inputs import LINEAR
 from slipstream.placement.budget import budget_bytes
 from slipstream.skipping.accesses import Accesses, Reader
 from slipstream.skipping.chance import uniform
@@ -77,7 +78,22 @@ def hot_rows(reader: Reader, layout: Layout, keys: Skip, seed: int) -> Hot:
     found = np.flatnonzero(counts >= (keys.h_f or 1))
     best = found[np.argsort(-counts[found].astype(np.int64), kind="stable")]
     sizes = np.array([4 * layout.table(name).dim for name in reader.names])
-    fits = np.cumsum(sizes[reader.table_of(best)]) <= budget_bytes(keys.hot_memory, layout)
+    fits = np.cumsum(sizes[reader.table_of(best)]) <= hot_bytes(keys, layout)
     mask = np.zeros(reader.rows, dtype=bool)
     mask[best[fits]] = True
     return Hot(reader, mask)
+
+
+def hot_bytes(keys: Skip, layout: Layout) -> int:
+    """What hot rows may take; a share is one of rows, whatever state an optimizer keeps for them.
+
+    Args:
+        keys: `hot_memory` counts.
+        layout: The model's tables.
+    """
+    return budget_bytes(keys.hot_memory, layout, whole=_elements)
+
+
+def _elements(layout: Layout) -> int:
+    tables = (table for table in layout.tables if not table.name.endswith(LINEAR))
+    return sum(4 * table.rows * table.dim for table in tables)

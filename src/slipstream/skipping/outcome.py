@@ -63,15 +63,17 @@ def sentence(
     overhead: float,
     cost: Yardstick | None,
     how: str = "",
+    why: str = "",
 ) -> str:
     """What was skipped, what that saved, and what is known of its cost.
 
     Args:
         rule: The rule's name.
-        summary: The run's.
+        summary: The run's, with what was counted of skipping.
         overhead: Seconds that skipping itself took.
         cost: What random skipping would have cost.
         how: What else to say of the rule.
+        why: If nothing was skipped: why.
     """
     name = f"{rule}, {how}" if how else rule
     share, trained = summary["skip_share"], max(1, summary["inputs_trained"])
@@ -82,7 +84,14 @@ def sentence(
         + f", which saved about {saved:.1f} s beside {summary['train_seconds']:.1f} s of training."
     )
     if not summary["inputs_skipped"]:
-        return f"{name}: nothing was skipped; looking for it took {overhead:.1f} s."
+        if frozen := summary.get("row_updates_frozen"):
+            left_out = f"{frozen:.1%} of row updates left out".replace("%", " %")
+            return (
+                f"{name}: no input was skipped, and {left_out} after the warm-up; choosing "
+                f"them took {overhead:.1f} s. What it cost shows only beside runs without it."
+            )
+        because = f" ({why})" if why else ""
+        return f"{name}: nothing was skipped{because}; looking for it took {overhead:.1f} s."
     if cost is None:
         return f"{first} What it cost is not known: the run has too few points of evaluation."
     about = f"{cost.auc:.4f}" + ("" if cost.error is None else f" ± {2 * cost.error:.4f}")

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from slipstream.data.batch import Batch
 from slipstream.data.inputs import Array
-from slipstream.errors import ConfigError
 from slipstream.ordering import Order
 from slipstream.plan import Masks, Plan
 from slipstream.skipping.classifier import Classifier
@@ -50,12 +49,9 @@ class Skipper:
         kind = rule_of(name)
         self.rule = kind(context)
         explore = kind.EXPLORES if context.keys.explore is None else context.keys.explore
-        if explore and kind.CHANCES:
-            raise ConfigError(
-                f"skip.explore is {explore}, but {name} trains every input with some chance: "
-                "nothing is left to explore. Leave it out."
-            )
-        self.classifier = Classifier(self.rule, self._reader, context.base, context.seed, explore)
+        self.classifier = Classifier(
+            self.rule, self._reader, context.base, context.seed, explore, order
+        )
         self.decisions = Decisions(lag)
         self.order = Skipped(order, self.classifier, self.decisions)
         self.tally = Tally()
@@ -120,10 +116,12 @@ class Skipper:
         asked, explore = self._asked(number), self.classifier.explore
         wanted = asked
         if self.rule.MAKES_UP:
-            # What was skipped too much or too little so far, a bounded part at a time.
+            # What was skipped too much or too little so far, a bounded part at a time; something
+            # is always trained, or no batch would fill, and no other decision follow.
             ahead = self.context.every if self.context.repeats else len(self.context.base)
             most = _MADE_UP * asked
-            wanted += float(np.clip(self.tally.owed / (2 * ahead), -most, most))
+            made_up = float(np.clip(self.tally.owed / (2 * ahead), -most, most))
+            wanted += min(made_up, _MADE_UP * (1 - asked))
         with self._timed("search"):
             frozen = self.rule.freeze()
             sample = self.rule.sample(self.classifier, position)
@@ -237,7 +235,14 @@ class Skipper:
             losses["loss_skipped"] = self.guard.audit_loss / self.guard.audited
         return {
             "rule": self.name,
-            "sentence": sentence(self.name, summary, sum(seconds.values()), cost, self._how),
+            "sentence": sentence(
+                self.name,
+                {**summary, **self.tally.summary()},
+                sum(seconds.values()),
+                cost,
+                self._how,
+                self.tally.why_nothing,
+            ),
             "cost_at_random": None if cost is None else cost._asdict(),
             **self.tally.summary(),
             **losses,

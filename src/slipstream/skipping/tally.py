@@ -63,6 +63,16 @@ class Tally:
             for one in self._each
         )
 
+    @property
+    def why_nothing(self) -> str:
+        """Why nothing was skipped, as far as decisions say."""
+        decided = [one for one in self._each if "asked" in one]
+        if not decided:
+            return "no decision was taken"
+        if not any(one["trained"] for one in decided):
+            return "decisions hold from skip.lag batches on, and the run ended before"
+        return next((one["why"] for one in reversed(decided) if one["why"]), "")
+
     def _frozen(self) -> float:
         """The share of row updates that were left out since the first decision."""
         accesses, updates = (

@@ -38,6 +38,7 @@ from slipstream.plan import Placement
 from slipstream.skew.popularity import Popularity, accesses_of, row_bytes
 from slipstream.skipping.accesses import Reader
 from slipstream.skipping.hot import Hot, hot_rows
+from slipstream.skipping.rules import rule
 from slipstream.training.dense import DensePart, worth_compiling
 from slipstream.training.engine import Engine
 from slipstream.training.strategies import Tier, answers
@@ -70,6 +71,14 @@ def check(config: Config, dataset: Dataset) -> None:
             "compile is on, but a batch in two parts has them in ever other sizes, and each would "
             "be compiled anew. Set compile to off."
         )
+    if config.skip.explore and chosen.skipping != "none":
+        kind = rule(chosen.skipping)
+        if kind.CHANCES or kind.FREEZES:
+            raise ConfigError(
+                f"skip.explore is {config.skip.explore}, but {chosen.skipping} trains every input"
+                f"{' with some chance' if kind.CHANCES else ''}: nothing is left to explore. Leave "
+                "it out."
+            )
     if chosen.placement is not None or chosen.ordering == "apart":
         layout = model_of(config, dataset).layout
         needed = needed_rows(config, layout, dataset)

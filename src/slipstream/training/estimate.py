@@ -19,8 +19,8 @@ from slipstream.embedding.spec import Layout
 from slipstream.embedding.store import Record
 from slipstream.errors import ConfigError
 from slipstream.models import Model
-from slipstream.placement.budget import budget_bytes
 from slipstream.placement.tier import Room
+from slipstream.skipping.hot import hot_bytes
 from slipstream.skipping.rules import rule
 from slipstream.training import build
 from slipstream.training.checkpoint.save import RANGE_BYTES
@@ -147,7 +147,7 @@ def _skipping(layout: Layout, dataset: Dataset, config: Config) -> int:
     hot = 0
     if kind.NEEDS_HOT:
         elements = sum(4 * table.rows * table.dim for table in layout.tables)
-        kept += min(elements, budget_bytes(config.skip.hot_memory, layout))
+        kept += min(elements, hot_bytes(config.skip, layout))
         hot = rows * _HOT + len(dataset.train)
     return 2 * kept + hot
 

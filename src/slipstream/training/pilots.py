@@ -19,6 +19,7 @@ from slipstream.training.strategies import answers
 SHARES = (0.5, 0.3, 0.15)
 SEEDS = 3
 LEAST_STEPS = 20  # of a pilot, without which it would say nothing
+_FIXED = ("shares", "keep_negatives", "h_t")  # in place of the target, which pilots choose
 _CONFIDENCE = 0.9  # of two sides, so 95 % of the one that counts
 
 Train = Callable[[Dataset, Config, Path], dict[str, Any]]
@@ -47,6 +48,12 @@ def piloted(
         raise ConfigError(
             "skip.max_auc_loss says how much skipping may cost, but nothing is skipped. Choose a "
             "rule (--skip), or leave it out."
+        )
+    fixed = [name for name in _FIXED if getattr(config.skip, name)]
+    if fixed:
+        raise ConfigError(
+            f"skip.max_auc_loss chooses the share by pilots, but skip.{fixed[0]} says it already. "
+            "Leave one of them out."
         )
     if not len(dataset.validation):
         raise ConfigError(

@@ -75,6 +75,15 @@ class Movement(Rule):
         """The row that moves most keeps an input."""
         return frozen["moved"]
 
+    def too_short(self) -> str:
+        """Also where the only decision comes with the first batch, before anything has moved."""
+        if self.context.repeats or self.context.first > self.context.batch_size:
+            return super().too_short()
+        return (
+            "Nothing will be skipped: the first snapshot is taken after the first batch, and the "
+            "only decision would come with it. Set skip.warmup higher, or leave skip.repeat out."
+        )
+
     def state_dict(self) -> dict[str, Array]:
         """The snapshot, and the touches since."""
         return {"touched": self._touched, **self._snapshot.state_dict()}
