@@ -1,7 +1,9 @@
 """The engine for a GPU with steps under way, threads that plan ahead, and what can go wrong."""
 
+import gc
 import threading
 import time
+import weakref
 from contextlib import nullcontext
 
 import numpy as np
@@ -62,6 +64,24 @@ def test_a_run_that_is_stopped_leaves_no_thread(tmp_path, monkeypatch):
         train(clicks(3000), keys(), tmp_path / "cut", hooks=stop_after(5))
     left = [one.name for one in threading.enumerate() if one.name.startswith("slipstream")]
     assert not left, f"while {stopped.value!r} is looked at"
+
+
+def test_the_slots_are_given_back_when_a_run_ends(tmp_path, monkeypatch):
+    train(clicks(160), keys(), tmp_path / "first")  # what is imported then is kept for good
+    made, slots = Arena.__init__, []
+
+    def made_and_watched(self, *args):
+        made(self, *args)
+        slots.append(weakref.ref(self))
+
+    monkeypatch.setattr(Arena, "__init__", made_and_watched)
+    gc.collect()
+    gc.disable()
+    try:
+        train(clicks(160), keys(), tmp_path / "run")
+        assert [one() for one in slots] == [None]
+    finally:
+        gc.enable()
 
 
 def test_what_a_write_back_failed_with_is_told_and_not_what_follows_from_it(tmp_path, monkeypatch):
