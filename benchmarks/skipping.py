@@ -84,6 +84,8 @@ def settings_of(rule: str, share: float, inputs: int, batch: int) -> dict[str, A
 def curve_tasks(options: argparse.Namespace, seed: int) -> Iterator[Task]:
     """Full training, the controls, then the other rules, in every setting."""
     for setting, (positives, drift) in SETTINGS.items():
+        if options.settings not in setting:
+            continue
         recipe = Recipe(SHAPE, options.rows, 0, positives, drift=drift)
         yield from _of_all_rules("curves", setting, asdict(recipe), options, seed)
 
@@ -259,6 +261,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("parts", nargs="*", choices=(*PARTS, []), help="all, if none is named")
     made.add_argument("--rows", type=int, default=3_000_000, help="inputs of each data set")
     made.add_argument("--overhead-rows", type=int, default=400_000, help="inputs for overhead")
+    made.add_argument(
+        "--settings", default="", metavar="TEXT", help="curves only where it is in the name"
+    )
     made.add_argument("--rules", nargs="+", choices=list(RULES), help="default: all")
     made.add_argument("--shares", nargs="+", type=float, default=SHARES, help="of inputs skipped")
     made.add_argument("--seeds", type=int, default=3)

@@ -43,6 +43,11 @@ class Point:
         return {seed: saved_share(one) for seed, one in self.runs.items()}
 
     @property
+    def skips(self) -> bool:
+        """Whether inputs were skipped at all."""
+        return any(one["skip_share"] for one in self.runs.values())
+
+    @property
     def calibration(self) -> float:
         """Mean prediction over the share of positives."""
         return statistics.fmean(one["calibration"] for one in self.runs.values())

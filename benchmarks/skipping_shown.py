@@ -67,8 +67,8 @@ def _row(one: Point, found: Found) -> tuple[str, ...]:
 
 
 def plot_of(setting: str, found: Found) -> str:
-    """AUC lost against the share skipped, a line for each rule, as SVG."""
-    rules = dict.fromkeys(one.rule for one in _ordered(found) if one.rule != FULL)
+    """AUC lost against the share skipped, a line for each rule that skips inputs, as SVG."""
+    rules = dict.fromkeys(one.rule for one in _ordered(found) if one.skips)
     series = []
     for number, rule in enumerate(rules):
         points = sorted(

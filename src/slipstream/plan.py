@@ -37,17 +37,21 @@ class Touched:
 
 
 class Numbered(NamedTuple):
-    """Where a device finds the kept rows of a group by their ids: for each single feature, int32.
+    """Where a device finds the kept rows of a group by their ids: for each single feature.
 
     Args:
-        columns: Its column in the block of ids.
-        limits: Ids below this are in slots by their number,
-        bases: from this one on.
+        columns: int32, its column in the block of ids.
+        limits: int32, ids below this are in slots by their number,
+        bases: int32, from this one on.
+        starts: int64, where the rows of its table begin.
+        sizes: int64, how many there are.
     """
 
     columns: Tensor
     limits: Tensor
     bases: Tensor
+    starts: Tensor
+    sizes: Tensor
 
 
 @dataclass(frozen=True)

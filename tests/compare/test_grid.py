@@ -35,9 +35,16 @@ def test_models_and_a_grid_are_combined_with_every_strategy():
     assert len({run.name for run in runs}) == 8
 
 
+def test_rules_of_skipping_come_with_every_strategy_or_with_one():
+    runs = planned(Config(), Choices(["plain", "fast+value"], skip=["random"], seeds=1))
+    assert [run.variant for run in runs] == ["plain", "fast, skip value", "plain, skip random"]
+    assert [run.config.skip.rule for run in runs] == [None, "value", "random"]
+    with pytest.raises(ConfigError, match=r"skip.rule is 'valeu'"):
+        names(Choices(["plain+valeu"]))
+
+
 def test_names_are_fit_for_files():
-    grid = {"model.top": [[8, 4]], "data_": []}
-    del grid["data_"]
+    grid = {"model.top": [[8, 4]]}
     (one,) = planned(Config(), Choices(["plain"], seeds=1, grid=grid))
     assert one.name == "plain-top-8-4-seed0"
 

@@ -2,20 +2,20 @@ import pytest
 import torch
 from torch import nn
 
-from slipstream.models.layers import FixedNorm, linear, mlp
+from slipstream.models.layers import FixedNorm, Linear, linear, mlp
 
 
 @pytest.mark.parametrize(
     ("last", "kinds"),
     [
-        ("relu", [nn.Linear, nn.ReLU, nn.Linear, nn.ReLU]),
-        ("sigmoid", [nn.Linear, nn.ReLU, nn.Linear, nn.Sigmoid]),
-        ("none", [nn.Linear, nn.ReLU, nn.Linear]),
+        ("relu", [Linear, nn.ReLU, Linear, nn.ReLU]),
+        ("sigmoid", [Linear, nn.ReLU, Linear, nn.Sigmoid]),
+        ("none", [Linear, nn.ReLU, Linear]),
     ],
 )
 def test_an_mlp_ends_as_it_is_told(last, kinds):
     layers = mlp((3, 4, 2), torch.Generator(), last=last)
-    assert [type(layer) for layer in layers] == kinds
+    assert all(isinstance(layer, kind) for layer, kind in zip(layers, kinds, strict=True))
 
 
 def test_an_mlp_of_one_size_changes_nothing():

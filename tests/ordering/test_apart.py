@@ -162,3 +162,12 @@ def test_at_a_fixed_rate_of_100_all_cold_inputs_of_an_epoch_come_first_and_no_lo
         assert mine == [*numbers[~hot(numbers)], *numbers[hot(numbers)]]
     with pytest.raises(ConfigError, match="it must be 1 to 100"):
         Rates(fixed=0)
+
+
+def test_a_long_run_of_one_kind_makes_full_batches_up_to_its_last():
+    base = InputOrder(100_000)
+    cuts = list(Apart(base, hot, 100_000, Rates(fixed=100)).cuts(0, 999))
+    cold = int((~hot(np.arange(100_000))).sum())
+    sizes = [len(cut.numbers) for cut in cuts]
+    wanted = [999] * (cold // 999) + [cold % 999] + [999] * ((100_000 - cold) // 999)
+    assert sizes == [*wanted, (100_000 - cold) % 999]

@@ -31,19 +31,19 @@ def test_points_off_the_line_make_it_less_certain():
 
 def test_too_few_points_say_nothing():
     assert yardstick([{"inputs_trained": 5, "auc": 0.6}], 0.2) is None
-    assert "not known" in sentence("value", SUMMARY, 0.5, None, True)
+    assert "not known" in sentence("value", SUMMARY, 0.5, None)
 
 
 def test_the_sentence_has_share_time_and_cost():
     curve = [{"inputs_trained": n, "auc": 0.6 + 0.02 * np.log(n)} for n in (5, 6, 7, 8)]
-    text = sentence("value", SUMMARY, 0.5, yardstick(curve, 0.3), True)
+    text = sentence("value", SUMMARY, 0.5, yardstick(curve, 0.3))
     assert text.startswith("value: 30.0 % of inputs skipped, which saved about 2.5 s beside 7.5 s")
     assert "would have cost about 0.0071 ± 0.0000 AUC" in text
-    assert "published, unguarded: " in sentence("published", SUMMARY, 0.5, None, False)
+    assert "published, unguarded: " in sentence("published", SUMMARY, 0.5, None, "unguarded")
 
 
 def test_a_run_that_skipped_nothing_says_what_looking_took():
     nothing = SUMMARY | {"skip_share": 0.0, "inputs_skipped": 0}
-    assert sentence("value", nothing, 0.5, None, True) == (
+    assert sentence("value", nothing, 0.5, None) == (
         "value: nothing was skipped; looking for it took 0.5 s."
     )

@@ -1,7 +1,7 @@
 """The search for a threshold: the share wanted, or a reason."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slipstream.skipping.search import bisection, quantile
@@ -10,6 +10,7 @@ SCORES = st.lists(st.floats(0, 10) | st.just(np.inf), max_size=80).map(np.array)
 
 
 @given(scores=SCORES, wanted=st.floats(0, 1))
+@example(scores=np.array([]), wanted=0.005)
 def test_a_quantile_says_the_share_that_it_gives_and_why_it_is_another(scores, wanted):
     found = quantile(scores, wanted)
     share = (scores < found.threshold).mean() if len(scores) else 0

@@ -58,13 +58,19 @@ def killed_at_random_it_ends_alike(nursery, folder, begin, *, times=2, kills=5, 
     started = time.monotonic()
     wanted = uninterrupted(nursery, folder / "whole", begin)
     longest, killed = time.monotonic() - started, 0
-    for seed in range(times):
+    for name in apart_from:
+        del wanted["summary"][name]
+    for seed in range(times + 4):
+        if seed >= times and killed:
+            break
         run = folder / f"killed {seed}"
         killed += len(kill_until_it_ends(nursery, run, begin, random.Random(seed), longest, kills))
         left = outcome(run)
         for name in apart_from:
-            del wanted["summary"][name], left["summary"][name]
+            del left["summary"][name]
         assert left == wanted
+        if not killed:  # the machine was slower when it was measured
+            longest /= 2
     assert killed
 
 

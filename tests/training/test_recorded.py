@@ -1,5 +1,8 @@
 """The engine for a GPU trains what the others do; where there is no GPU, in the interpreter."""
 
+import itertools
+import threading
+
 import pytest
 import torch
 from small_runs import clicks, config, lines, skewed, stop_after
@@ -8,6 +11,7 @@ from slipstream import Lists
 from slipstream.config import Dense
 from slipstream.placement.finished import Finished
 from slipstream.training import build
+from slipstream.training.checkpoint import Checkpoints
 from slipstream.training.dense import DensePart
 from slipstream.training.loop import StoppedError, train
 from slipstream.training.recorded import RecordedEngine
@@ -56,6 +60,21 @@ def test_steps_whose_rows_do_not_fit_have_the_same_bits(tmp_path):
         assert ours["weights_digest"] == whole["weights_digest"]
 
 
+def test_a_failure_in_the_background_is_an_error_and_no_thread_is_left(tmp_path, monkeypatch):
+    told = itertools.count()
+
+    def fails(self, group, rows):
+        if next(told) == 3:
+            raise OSError("the disk is full")
+
+    monkeypatch.setattr(Checkpoints, "before_update", fails)
+    with pytest.raises(OSError, match="the disk is full"):
+        train(clicks(160), config(*LARGE, strategy="bagpipe", device=DEVICE), tmp_path)
+    ours = ("reader", "writer", "gather", "scatter", "ahead", "report")
+    names = {one.name.split("_")[0] for one in threading.enumerate()}
+    assert not names & {f"slipstream-{name}" for name in ours}
+
+
 @pytest.mark.parametrize("strategy", ["fast", "bagpipe", "fae"])
 def test_plans_that_the_device_finishes_train_the_same(strategy, tmp_path):
     data, wanted = clicks(160), config(*LARGE, strategy=strategy, device=DEVICE)
@@ -68,6 +87,7 @@ def test_plans_that_the_device_finishes_train_the_same(strategy, tmp_path):
     whole = wanted.with_settings(["placement.refresh_batches=999999"])
     theirs = train(data, whole, tmp_path / "whole")
     assert ours["weights_digest"] == theirs["weights_digest"]
+    assert ours["auc"] == theirs["auc"], "scored on the device, and by the kernels of the CPU"
     assert ours["carried"]["lookups"] == theirs["carried"]["lookups"]
     assert ours["carried"]["hits"] + ours["carried"]["misses"] == ours["carried"]["lookups"]
 

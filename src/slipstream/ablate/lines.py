@@ -91,7 +91,7 @@ def _blocks(first: Keys, fair: Keys) -> Iterator[Line]:
         "with the guard": {"skip.guard": True},
     }
     for name, keys in changes.items():
-        controls = () if name in ("no skipping", "no fast tier") else CONTROLS
+        controls = () if name == "no skipping" else CONTROLS
         yield Line("blocks", name, whole | keys, first, controls, tier=1)
     normal = first | _NORMALIZED
     yield Line("blocks", "normalized", whole | _NORMALIZED, normal, CONTROLS, tier=1)

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from slipstream.commands.compare import again, terminated_is_interrupted
 from slipstream.commands.terminal import err, out, says_what_is_wrong
@@ -19,6 +17,11 @@ if TYPE_CHECKING:  # torch takes seconds to import
 
 GROUPS = ("blocks", "rules", "thresholds", "models")
 MODELS = "dlrm,deepfm,dcn"
+# What a narrow terminal gives up last comes first.
+_FIRST = (
+    *("line", "change of AUC", "beside random", "skipped", "time saved", "beside random-hot"),
+    *("seeds", "AUC", "calibration"),
+)
 _UNITS = {"s": 1, "min": 60, "h": 3600}
 
 
@@ -93,18 +96,14 @@ def _train(ablation: Ablation, *, force: bool, seconds: float | None) -> bool:
 
 def _tell(ablation: Ablation) -> None:
     from slipstream.ablate.table import HEADS, cells
+    from slipstream.commands.results_table import show_table
 
     rows = ablation.write(page=True)
     for group in dict.fromkeys(row.group for row in rows):
-        table = Table(box=None, pad_edge=False, title=group, title_justify="left")
-        for number, head in enumerate(HEADS):
-            table.add_column(head, justify="right" if number else "left")
-        for row in rows:
-            if row.group == group:
-                table.add_row(*(Text(cell) for cell in cells(row)))
-        out.print(table)
-        out.print()
+        out.print(f"\n{group}", style="bold")
+        show_table(HEADS, [cells(row) for row in rows if row.group == group], _FIRST)
     if rows:
+        out.print()
         out.print(f"The table is in {ablation.folder.path / 'ablation.md'}.", soft_wrap=True)
 
 

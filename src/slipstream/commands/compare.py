@@ -26,7 +26,10 @@ def compare(
     data: Path | None = typer.Argument(None, metavar="DATA", help="The folder of the data set."),
     to: Path = typer.Option(..., "--out", metavar="DIR", help="The folder of the comparison."),
     strategies: str | None = typer.Option(
-        None, metavar="NAMES", help=f"With commas between. Default: {', '.join(STRATEGIES)}."
+        None,
+        metavar="NAMES",
+        help="With commas between; plain+random is plain with the rule random. Default: "
+        f"{', '.join(STRATEGIES)}, and plain+random as a control.",
     ),
     skip: str | None = typer.Option(
         None, metavar="RULES", help="Also train each strategy with each of these rules."

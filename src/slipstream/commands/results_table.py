@@ -1,4 +1,4 @@
-"""The table of a comparison in a terminal: as many columns as fit, two lines a row."""
+"""Tables in a terminal: as many columns as fit, two lines a row."""
 
 from __future__ import annotations
 
@@ -20,12 +20,23 @@ _FEWEST = 3
 
 
 def show_results(results: Sequence[Result]) -> None:
-    """Print the results; where not even the first columns fit, a line for each value instead."""
+    """Print the results."""
     names, rows = cells(results, _FIRST)
+    show_table(names, rows, _FIRST)
+
+
+def show_table(names: Sequence[str], rows: Sequence[Sequence[str]], order: Sequence[str]) -> None:
+    """Print a table; where not even the first columns fit, a line for each value instead.
+
+    Args:
+        names: The headings; the first column says what a row is about.
+        rows: A cell under each; what stands after a line end goes into a second line.
+        order: What a narrow terminal gives up last comes first.
+    """
     columns = {name: [row[at] for row in rows] for at, name in enumerate(names)}
     wide = {name: max(map(_width, (name, *texts))) for name, texts in columns.items()}
     kept: list[str] = []
-    for name in (one for one in _FIRST if one in columns):
+    for name in (one for one in order if one in columns):
         if sum(wide[one] + _GAP for one in (*kept, name)) <= out.width:
             kept.append(name)
     if len(kept) < min(_FEWEST, len(columns)):
@@ -33,7 +44,7 @@ def show_results(results: Sequence[Result]) -> None:
         return
     kept.sort(key=names.index)
     out.print("".join(name.ljust(wide[name] + _GAP) for name in kept).rstrip(), style="bold")
-    for number in range(len(results)):
+    for number in range(len(rows)):
         for part in (0, 1):
             text = Text()
             for name in kept:
@@ -49,10 +60,11 @@ def show_results(results: Sequence[Result]) -> None:
 
 
 def _one_by_one(columns: dict[str, list[str]]) -> None:
-    for number, label in enumerate(columns["strategy"]):
+    first = next(iter(columns))
+    for number, label in enumerate(columns[first]):
         out.print(label, style="bold", soft_wrap=True)
         for name, texts in columns.items():
-            if name != "strategy" and texts[number]:
+            if name != first and texts[number]:
                 out.print(f"  {name}: {texts[number].replace(chr(10), ', ')}", soft_wrap=True)
 
 

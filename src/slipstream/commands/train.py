@@ -35,7 +35,8 @@ def train(
         None, help="dlrm, tbsm, dcn, deepfm or wide_deep. Default: dlrm."
     ),
     strategy: str | None = typer.Option(
-        None, help="plain, fae, hotline, bagpipe, fast or slipstream. Default: plain."
+        None,
+        help="plain, fae, hotline, bagpipe, fast or slipstream. Default: plain; fast on a GPU.",
     ),
     ordering: str | None = typer.Option(None, help="Instead of the strategy's ordering."),
     placement: str | None = typer.Option(None, help="Instead of the strategy's placement."),
@@ -112,11 +113,16 @@ def train(
 
 
 def chosen_config(file: Path | None, flags: dict[str, Any], settings: list[str]) -> Config:
-    """The configuration of a file, with flags and settings put over it, in this order."""
+    """The configuration of a file, with flags and settings put over it, in this order.
+
+    On a GPU, where nothing says which strategy, it is the one that is made for it.
+    """
     from slipstream.config import Config
 
-    config = Config.read(file) if file else Config()
-    return _with_flags(config, flags).with_settings(settings)
+    config = _with_flags(Config.read(file) if file else Config(), flags).with_settings(settings)
+    if file is None and config.device != "cpu":
+        return _with_flags(Config(strategy="fast"), flags).with_settings(settings)
+    return config
 
 
 def _resumed(run: Path, file: Path | None, flags: dict[str, Any], settings: list[str]) -> Config:

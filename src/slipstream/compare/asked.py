@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slipstream.compare.grid import Choices, check_values, parse_grid
+from slipstream.compare.grid import CONTROL, Choices, check_values, parse_grid
 from slipstream.config import Config, files
 from slipstream.errors import ConfigError, did_you_mean
 from slipstream.training.strategies import STRATEGIES
@@ -58,7 +58,7 @@ def asked(
     grid = parse_grid(lists.get("grid") or []) or dict(section.get("grid", {}))
     named = lists.get("strategies") is not None or "strategies" in section
     choices = Choices(
-        chosen("strategies", list(STRATEGIES)),
+        chosen("strategies", all_strategies()),
         chosen("skip", ()),
         chosen("models", ()),
         lists.get("seeds") or section.get("seeds", Choices.seeds),
@@ -67,6 +67,12 @@ def asked(
     if not choices.strategies:
         raise ConfigError(f"No strategy is named. Choose from {', '.join(STRATEGIES)}.")
     return config, choices, named
+
+
+def all_strategies() -> list[str]:
+    """Every strategy, and where one of them skips also the control that skips by chance."""
+    skips = any(one.skipping != "none" for one in STRATEGIES.values())
+    return [*STRATEGIES, *([CONTROL] if skips else [])]
 
 
 def _check(section: Any, file: Path | None) -> None:

@@ -15,6 +15,8 @@ from slipstream.errors import ConfigError
 from slipstream.training.strategies import strategy
 
 Keys = dict[str, Any]
+CONTROL = "plain+random"
+"""What stands beside strategies that skip: skipping by chance."""
 _LONGEST = 100  # characters of a label in the name of a folder
 
 
@@ -38,7 +40,7 @@ class Choices:
     """What is compared.
 
     Args:
-        strategies: By name.
+        strategies: By name; `plain+random` is one with a rule of skipping.
         skip: Rules of skipping; each strategy is trained by itself and with each of these.
         models: By name; none is the configuration's.
         seeds: How many, from the configuration's on.
@@ -58,9 +60,13 @@ class Choices:
         grid = [
             dict(zip(self.grid, values, strict=True)) for values in product(*self.grid.values())
         ]
-        for model, more, skip, name in product(models, grid, skips, self.strategies):
+        for model, more, skip, text in product(models, grid, skips, self.strategies):
+            name, plus, rule = text.partition("+")
             strategy(name)  # a typo is named now
-            yield {**model, **more, "strategy": name, **skip}
+            if plus and skip:
+                continue  # it has a rule already
+            own = {"skip.rule": rule} if plus else skip
+            yield {**model, **more, "strategy": name, **own}
 
 
 def planned(base: Config, choices: Choices) -> list[PlannedRun]:

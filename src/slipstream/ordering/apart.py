@@ -13,7 +13,7 @@ from slipstream.ordering.batching import Chunk, Cut, check_share, into_batches
 from slipstream.ordering.order import InputOrder
 from slipstream.ordering.scheduler import MOST, Rates
 
-_AT_ONCE = 1 << 16  # inputs that are looked at together
+_AT_ONCE = 1 << 15  # inputs that are looked at together
 
 
 class Segment(NamedTuple):
@@ -112,10 +112,11 @@ class Apart:
                 yield None
             at = segment.start
             for numbers in self._runs(segment, step, rate):
-                gone, first = max(0, start - at), at
+                for k in range(max(0, start - at), len(numbers), _AT_ONCE):
+                    piece = numbers[k : k + _AT_ONCE]
+                    positions = np.arange(at + k, at + k + len(piece))
+                    yield Chunk(positions, piece, ends=k + len(piece) == len(numbers))
                 at += len(numbers)
-                if gone < len(numbers):
-                    yield Chunk(np.arange(first + gone, at), numbers[gone:], ends=True)
             start = segment.stop
 
     def cuts(

@@ -138,6 +138,9 @@ class Cold:
             for group, room in zip(layout.groups, rooms, strict=True)
         ]
         self._rows = [group.rows for group in layout.groups]
+        found = [kept for kept in self.kept if kept is not None]
+        self._side_by_side = [bool((np.diff(kept.columns) == 1).all()) for kept in found]
+        self._at_once = [_at_once(kept) for kept in found]
 
     def place(self, batches: Iterable[Batch], step: int) -> Iterator[ColdPlaced]:
         """What comes before each batch and what leaves after it; the first has number `step`."""
@@ -201,18 +204,18 @@ class Cold:
         kept = self.kept[group]
         assert kept is not None, "only asked where a device can find kept rows"
         features, n = len(kept.columns), batch.n_valid
-        ids = _columns(batch.ids.numpy()[:n], kept.columns)
+        ids = _columns(batch.ids.numpy()[:n], kept.columns, self._side_by_side[group])
         unsigned = np.uint32 if ids.dtype == np.int32 else np.uint64
+        bits = ids.view(unsigned)
         places, rows = np.empty(n * features, dtype=np.int32), np.empty(n * features, np.int64)
         masks = np.empty(n, dtype=np.uint32)
         found = 0
-        for first in range(0, features, cold.AT_ONCE):
-            some = slice(first, first + cold.AT_ONCE)
-            limits = kept.limits[some].astype(unsigned)
-            cold.not_kept(ids[:, some].view(unsigned), limits, masks)
-            tables = kept.starts[some], kept.sizes[some]
+        for first, last, limits, starts, sizes in self._at_once[group]:
+            cold.not_kept(bits[:, first:last], limits[ids.itemsize], masks)
             out = places[found:], rows[found:]
-            count = cold.cold_lookups(ids[:, some], masks, first, features, *tables, *out)
+            count = cold.cold_lookups(
+                ids[:, first:last], masks, first, features, starts, sizes, *out
+            )
             if count < 0:
                 i, feature = divmod(-1 - count, features)
                 raise DataError(
@@ -224,11 +227,24 @@ class Cold:
         return places[:found], rows[:found]
 
 
-def _columns(ids: Array, columns: Array) -> Array:
+def _at_once(kept: Kept) -> list[tuple[int, int, dict[int, Array], Array, Array]]:
+    """Features that are looked at together: their limits for ids of so many bytes, their tables."""
+    made = []
+    for first in range(0, len(kept.columns), cold.AT_ONCE):
+        some = slice(first, first + cold.AT_ONCE)
+        limits: dict[int, Array] = {
+            4: kept.limits[some].astype(np.uint32),
+            8: kept.limits[some].astype(np.uint64),
+        }
+        last = first + len(limits[4])
+        made.append((first, last, limits, kept.starts[some], kept.sizes[some]))
+    return made
+
+
+def _columns(ids: Array, columns: Array, side_by_side: bool) -> Array:
     """Some columns; not copied where they stand side by side."""
-    first = int(columns[0])
-    if np.array_equal(columns, np.arange(first, first + len(columns))):
-        return ids[:, first : first + len(columns)]
+    if side_by_side:
+        return ids[:, columns[0] : columns[0] + len(columns)]
     return np.ascontiguousarray(ids[:, columns])
 
 

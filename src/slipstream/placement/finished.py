@@ -67,7 +67,8 @@ class Finished:
             columns, limits, bases = (
                 torch.from_numpy(one).int() for one in (kept.columns, kept.limits, kept.bases)
             )
-            numbered = Numbered(columns, limits, bases)
+            tables = (torch.from_numpy(one) for one in (kept.starts, kept.sizes))
+            numbered = Numbered(columns, limits, bases, *tables)
             rows = torch.from_numpy(room.keep)
             made.append(Moves(rows, torch.arange(len(rows)), numbered))
         return made

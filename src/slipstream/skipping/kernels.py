@@ -134,3 +134,23 @@ def count_labels(
             for k in range(offsets[column, i], offsets[column, i + 1]):
                 into[values[k], 0] += 1
                 into[values[k], 1] += positive
+
+
+@compiled
+def changes(now: Array, copy: Array, places: Array, renew: bool, moved: Array) -> None:
+    """Raise what each row has moved to the largest change of an element.
+
+    Args:
+        now: Rows as they are.
+        copy: The same rows as they were; overwritten if `renew`.
+        places: Where each stands in `moved`.
+        renew: Whether to compare with the rows as they are from here on.
+        moved: The largest change of each row so far.
+    """
+    for k in range(len(now)):
+        most = moved[places[k]]
+        for element in range(now.shape[1]):
+            most = max(most, abs(now[k, element] - copy[k, element]))
+            if renew:
+                copy[k, element] = now[k, element]
+        moved[places[k]] = most

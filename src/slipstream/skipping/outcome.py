@@ -62,7 +62,7 @@ def sentence(
     summary: Mapping[str, Any],
     overhead: float,
     cost: Yardstick | None,
-    guarded: bool,
+    how: str = "",
 ) -> str:
     """What was skipped, what that saved, and what is known of its cost.
 
@@ -71,18 +71,18 @@ def sentence(
         summary: The run's.
         overhead: Seconds that skipping itself took.
         cost: What random skipping would have cost.
-        guarded: Whether the guard was on.
+        how: What else to say of the rule.
     """
+    name = f"{rule}, {how}" if how else rule
     share, trained = summary["skip_share"], max(1, summary["inputs_trained"])
     each = (summary["train_seconds"] - overhead) / trained
     saved = each * summary["inputs_skipped"] - overhead
-    how = "" if guarded else ", unguarded"
     first = (
-        f"{rule}{how}: {share:.1%} of inputs skipped".replace("%", " %")
+        f"{name}: {share:.1%} of inputs skipped".replace("%", " %")
         + f", which saved about {saved:.1f} s beside {summary['train_seconds']:.1f} s of training."
     )
     if not summary["inputs_skipped"]:
-        return f"{rule}{how}: nothing was skipped; looking for it took {overhead:.1f} s."
+        return f"{name}: nothing was skipped; looking for it took {overhead:.1f} s."
     if cost is None:
         return f"{first} What it cost is not known: the run has too few points of evaluation."
     about = f"{cost.auc:.4f}" + ("" if cost.error is None else f" ± {2 * cost.error:.4f}")

@@ -85,6 +85,11 @@ class Rule:
     def __init__(self, context: Context) -> None:
         self.context, self.keys = context, context.keys
 
+    @property
+    def once(self) -> bool:
+        """Whether it is decided only once."""
+        return not self.context.repeats
+
     def see(self, trained: Accesses | None, skipped: Accesses | None) -> None:
         """Gather from the inputs that a step has trained, and those that were skipped with it.
 

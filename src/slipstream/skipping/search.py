@@ -43,7 +43,8 @@ def quantile(scores: Array, wanted: float, tolerance: float = 0.01) -> Found:
     """
     n = len(scores)
     if n == 0 or wanted <= 0:
-        return Found(-np.inf, 0.0, wanted, n, "no input is left to judge" if wanted > 0 else "")
+        why = "no input is left to judge" if wanted > tolerance else ""
+        return Found(-np.inf, 0.0, wanted, n, why)
     rising = np.sort(scores)
     finite = int(np.isfinite(rising).sum())
     place = min(round(wanted * n), finite)

@@ -237,9 +237,7 @@ class Skipper:
             losses["loss_skipped"] = self.guard.audit_loss / self.guard.audited
         return {
             "rule": self.name,
-            "sentence": sentence(
-                self.name, summary, sum(seconds.values()), cost, self.guard is not None
-            ),
+            "sentence": sentence(self.name, summary, sum(seconds.values()), cost, self._how),
             "cost_at_random": None if cost is None else cost._asdict(),
             **self.tally.summary(),
             **losses,
@@ -247,6 +245,12 @@ class Skipper:
             "overhead_seconds": seconds,
             "overhead_bytes": self.bytes,
         }
+
+    @property
+    def _how(self) -> str:
+        """What a reader should know of how it was skipped."""
+        said = [] if self.guard is not None else ["unguarded"]
+        return " and ".join([*said, *(["decided once"] if self.rule.once else [])])
 
     @property
     def bytes(self) -> int:

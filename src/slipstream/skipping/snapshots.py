@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from slipstream.data.inputs import Array
+from slipstream.skipping import kernels
 from slipstream.skipping.context import Context
 
-_AT_ONCE = 1 << 16
+_AT_ONCE = 1 << 14  # rows at a time: they stay in a near cache
 
 
 class Snapshot:
@@ -39,7 +40,16 @@ class Snapshot:
     def take(self) -> None:
         """Copy the rows as they are now."""
         self._context.tables.settle()
-        self._copies = [self._read(group, places) for group, _, places in self._places]
+        if self._copies is None:
+            dims = [self._context.tables.stores[group].group.dim for group, _, _ in self._places]
+            pairs = zip(self._places, dims, strict=True)
+            self._copies = [
+                np.empty((len(places), dim), dtype=np.float32) for (_, _, places), dim in pairs
+            ]
+        for (group, _, places), copy in zip(self._places, self._copies, strict=True):
+            for first in range(0, len(places), _AT_ONCE):
+                some = slice(first, first + _AT_ONCE)
+                copy[some] = self._read(group, places[some])
 
     def moved(self, *, renew: bool = False) -> Array:
         """For each row the largest change of any of its elements; `renew` takes a new copy.
@@ -54,10 +64,7 @@ class Snapshot:
             for first in range(0, len(places), _AT_ONCE):
                 some = slice(first, first + _AT_ONCE)
                 now = self._read(group, places[some])
-                change = np.abs(now - copy[some]).max(axis=1)
-                moved[mine[some]] = np.maximum(moved[mine[some]], change)
-                if renew:
-                    copy[some] = now
+                kernels.changes(now, copy[some], mine[some], renew, moved)
         return moved
 
     def spread(self) -> Array:
@@ -72,7 +79,7 @@ class Snapshot:
     def _read(self, group: int, places: Array) -> Array:
         store = self._context.tables.stores[group]
         fields = store.record.split(store.records[places])
-        return np.array(store.weights(fields, full=True).numpy(), dtype=np.float32)
+        return np.asarray(store.weights(fields, full=True).numpy(), dtype=np.float32)
 
     def state_dict(self) -> dict[str, Array]:
         """The copies, if there are any."""

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from slipstream.data.batch import Batch
 from slipstream.embedding.spec import Embedded
 from slipstream.embedding.tables import Embeddings
-from slipstream.plan import Plan, lookup_of
+from slipstream.plan import Plan, Planner, lookup_of
 from slipstream.training.dense import DensePart
 
 
@@ -107,6 +108,11 @@ class Engine:
         self._factors.pop(plan.step, None)
         self.tables.arrive(plan)
         self.tables.leave(plan)
+
+    def score(self, batch: Batch, planner: Planner) -> Tensor:
+        """The logits of a batch; the planner finds its rows in the slow tier, where all are."""
+        (plan,) = planner.plans([batch])
+        return self.predict(plan)
 
     def predict(self, plan: Plan) -> Tensor:
         """The logits of a batch; nothing is kept for training."""

@@ -232,6 +232,8 @@ def _loader(dataset: Dataset, config: Config) -> int:
     for size in (config.batch_size, config.evaluate.batch_size or config.batch_size):
         at_once = max(1, _AT_ONCE // size)
         total += input_bytes * size * at_once * (math.ceil((_READ_AHEAD + 1) / at_once) + 2)
+    if answers(config).ordering == "cold-first":  # an epoch's inputs by number, before and after
+        total += 17 * build.order_of(config, dataset).per_epoch
     return math.ceil(total)
 
 

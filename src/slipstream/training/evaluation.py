@@ -58,7 +58,6 @@ def predictions(
     try:
         with Loader(part, batch_size) as loader:
             for batch in loader:
-                (plan,) = planner.plans([batch])
-                yield batch, engine.predict(plan)
+                yield batch, engine.score(batch, planner)
     finally:
         engine.dense.model.train()

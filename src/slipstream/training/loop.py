@@ -6,6 +6,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from itertools import islice
@@ -33,11 +34,11 @@ from slipstream.training.estimate import does_not_fit
 from slipstream.training.evaluation import evaluate, first_inputs
 from slipstream.training.fit import described
 from slipstream.training.init_from import WarmStart, located, warm_start
-from slipstream.training.memory import Peak, keep_memory
+from slipstream.training.memory import Peak, forget_peak, keep_memory
 from slipstream.training.metrics import Scores
 from slipstream.training.pilots import piloted
 from slipstream.training.progress import Pace, Report
-from slipstream.training.recent import Recent
+from slipstream.training.recent import Lately, Recent
 from slipstream.training.resume import plans_from, take_up_order, to_go_on_from, to_go_on_with
 from slipstream.training.run import Lines, Run
 from slipstream.training.schedule import rate
@@ -154,6 +155,9 @@ class Trainer:
         self._saved, self._saved_at = self.state.apart_from_time(), time.monotonic()
         self._scores: tuple[int, str, Scores] | None = None
         self._told: Report | None = None
+        self._due: tuple[dict[str, Any], Report, Future[Lately]] | None = None
+        self._beside = ThreadPoolExecutor(1, thread_name_prefix="slipstream-report")
+        stack.callback(self._beside.shutdown)
         self._logits: Tensor | None = None  # of the last step that said something
         self._began: dict[int, int] = {}  # where the batches began of which nothing was said yet
         every = config.log.every_inputs
@@ -161,6 +165,7 @@ class Trainer:
 
     def start(self, found: Found | None, warm: WarmStart | None) -> None:
         """Begin at the beginning, with another run's weights, or where a checkpoint stands."""
+        forget_peak(self.config.device)
         # Rows that a checkpoint brings need no first values.
         self.rooms = build.rooms_of(self.config, self.model.layout, self.dataset)
         self.engine = build.engine_of(
@@ -256,7 +261,7 @@ class Trainer:
                 self.hooks.say(f"Step {plan.step} {DOES_NOT_FIT}")
             logits = self._logits if plan.n_valid else plan.labels[:0]
             for line in self.skipping.after(plan, self.state, logits):
-                self.lines.write(line)
+                self._write(line)
             self._what_is_due()
             self._save_if_due()
         self.state.ended = True
@@ -322,6 +327,7 @@ class Trainer:
     def _what_is_due(self) -> None:
         """After a step: a report, scores. What was done before a stop is not done again."""
         state = self.state
+        self._tell_report(wait=False)
         if state.crossed(self.log_every):
             self._report()
         scored = [one["share"] for one in state.curve if one["total"] == self.total]
@@ -344,13 +350,36 @@ class Trainer:
         self.state.reported = self.state.position
         self._hear(self.engine.landed())
         self.peak.look()
-        lately = self.recent.result()
-        self.lines.write(self.state.line(lately.loss, lately.auc))
+        self._tell_report()
         speed = self.pace.at(self.state.position, self.state.train_seconds)
-        self._told = Report(
-            "train", self.state.position, self.total, speed, lately.loss, lately.auc
-        )
+        report = Report("train", self.state.position, self.total, speed)
+        self._due = self.state.line(None, None), report, self._figures()
+        if self.engine.tells_first:
+            self._tell_report()
+
+    def _figures(self) -> Future[Lately]:
+        """Loss and AUC of the last inputs; a GPU's steps go on while a thread works them out."""
+        if not self.engine.tells_first:
+            return self._beside.submit(self.recent.copy().result)
+        made: Future[Lately] = Future()
+        made.set_result(self.recent.result())
+        return made
+
+    def _tell_report(self, *, wait: bool = True) -> None:
+        """Write and tell the report that is due, if there is one and its figures are there."""
+        if self._due is None or not (wait or self._due[2].done()):
+            return
+        line, report, figures = self._due
+        self._due = None
+        loss, auc, _ = figures.result()
+        self.lines.write(line | {"loss": loss, "auc": auc})
+        self._told = replace(report, loss=loss, auc=auc)
         self.hooks.report(self._told)
+
+    def _write(self, line: dict[str, Any]) -> None:
+        """Write a line behind those that are due before it."""
+        self._tell_report()
+        self.lines.write(line)
 
     def _score(self, share: float) -> Scores:
         """Score the evaluation part: a point of the learning curve."""
@@ -358,7 +387,7 @@ class Trainer:
         line = {"kind": "evaluation", "position": self.state.position, "share": share}
         line |= {"inputs_trained": self.state.inputs_trained, **scores.to_json()}
         self.state.curve.append(line | {"total": self.total})
-        self.lines.write(line | {"train_seconds": self.state.train_seconds})
+        self._write(line | {"train_seconds": self.state.train_seconds})
         return scores
 
     def _tell_order(self) -> None:
@@ -371,7 +400,7 @@ class Trainer:
         self.order.tell(number, scores.logloss)
         self.state.decisions.append((number, scores.logloss))
         line = {"kind": "ordering", "position": self.state.position, "decision": number}
-        self.lines.write(line | {"logloss": scores.logloss})
+        self._write(line | {"logloss": scores.logloss})
 
     def _validate(self) -> None:
         """Score the validation part, which steers; stop if it has not got better for long."""
@@ -381,7 +410,7 @@ class Trainer:
         scores = self._evaluate("validation", self.dataset.validation)
         assert scores.logloss is not None, "checked before training began"
         state.validated = state.position
-        self.lines.write({"kind": "validation", "position": state.position, **scores.to_json()})
+        self._write({"kind": "validation", "position": state.position, **scores.to_json()})
         if (
             not state.is_better(scores.logloss, stop.min_change)
             and state.no_better >= stop.patience
@@ -417,6 +446,7 @@ class Trainer:
     def _save(self) -> None:
         """Begin a checkpoint of everything as it is now; it is written beside the next steps."""
         self._hear(self.engine.landed())
+        self._tell_report()
         if not self.engine.dense.finite:
             raise diverged_after(self.state.step)
         recent = {f"recent.{name}": value for name, value in self.recent.state_dict().items()}

@@ -88,6 +88,12 @@ class Recent:
         for logits, labels, weights, count in waiting:
             self.add(logits[:count], labels[:count], weights[:count])
 
+    def copy(self) -> Recent:
+        """The same window, which stays as it is now."""
+        other = Recent(self.window_inputs, self._ring.device)
+        other.load_state_dict(self.state_dict())
+        return other
+
     def result(self) -> Lately:
         """Loss and AUC of the inputs in the window."""
         self._copy()

@@ -13,14 +13,16 @@ import torch
 from torch import Tensor
 
 from slipstream.config import Config
+from slipstream.data.batch import Batch
 from slipstream.embedding.device.arena import Arena, Packed
 from slipstream.embedding.device.aside import by_itself
 from slipstream.embedding.device.carrier import Carrier, Done, given_by
 from slipstream.embedding.device.lanes import Lane
 from slipstream.embedding.device.packing import Packing
+from slipstream.embedding.device.scoring import vectors_of
 from slipstream.embedding.tables import Embeddings
 from slipstream.models import Model
-from slipstream.plan import Plan
+from slipstream.plan import Plan, Planner
 from slipstream.training.dense import DensePart
 from slipstream.training.engine import Engine, Stepped, weighted_loss
 from slipstream.training.flat import PARAMETERS, FlatOptimizer
@@ -103,6 +105,15 @@ class RecordedEngine(Engine):
         self._arena.arrive(bench.plan)
         self._arena.leave(bench.plan, bench.gives)
         self._carrier.leave(plan, bench.given, bench.out)
+
+    def score(self, batch: Batch, planner: Planner) -> Tensor:
+        """The logits of a batch, after rows have settled: kept rows are on the device already."""
+        if self._arena.numbered:
+            with torch.no_grad():
+                embedded = vectors_of(batch, self._arena, self.tables.stores)
+                if embedded is not None:
+                    return self.dense.logits(batch.dense, embedded, train=False).cpu()
+        return super().score(batch, planner)
 
     def _aside(self, plan: Plan) -> Iterator[Stepped]:
         """A step whose rows do not fit the fast tier: they are on the device for it alone."""

@@ -159,7 +159,7 @@ def test_rows_arrive_in_their_slots_and_leave_from_them_and_padding_touches_noth
     slots = torch.tensor([3, 17, 0], dtype=torch.int32, device=DEVICE)
     staged = torch.arange(30, dtype=torch.int32, device=DEVICE).view(5, 6) + 1
     plan = {
-        "0.counts": torch.tensor([0, 0, 0, 2, 3], dtype=torch.int32, device=DEVICE),
+        "0.counts": torch.tensor([7, 0, 0, 2, 3, 0], dtype=torch.int32, device=DEVICE),
         "0.fill": slots,
         "0.evict": slots,
         "0.staged": staged,
@@ -173,6 +173,7 @@ def test_rows_arrive_in_their_slots_and_leave_from_them_and_padding_touches_noth
         "0.touched": torch.zeros(1, dtype=torch.int32, device=DEVICE),
     }
     arena.leave(plan, out)
+    assert int(out["0.touched"]) == 7
     np.testing.assert_array_equal(out["0.left"].cpu(), [*wanted[[3, 17, 0]], [-1] * 6])
 
 

@@ -31,6 +31,7 @@ class Arena:
 
     def __init__(self, layout: Layout, slots: Sequence[int], device: torch.device) -> None:
         self.layout, self.device = layout, device
+        self.numbered: list[Numbered] = []
         self._numbered: list[Numbered] = []
         self.shapes = [Shape.of(group) for group in layout.groups]
         self.records = [
@@ -54,8 +55,10 @@ class Arena:
 
     def number(self, kept: Sequence[Moves]) -> None:
         """Be told which rows the device finds by their ids, for plans that it finishes."""
-        found = [moves.numbered for moves in kept if moves.numbered is not None]
-        self._numbered = [Numbered(*(one.to(self.device) for one in some)) for some in found]
+        self.numbered = [moves.numbered for moves in kept if moves.numbered is not None]
+        self._numbered = [
+            Numbered(*(one.to(self.device) for one in some)) for some in self.numbered
+        ]
 
     def arrive(self, plan: Packed) -> None:
         """Put the rows that came into their slots."""
@@ -75,7 +78,7 @@ class Arena:
             placing.place(
                 plan["ids"],
                 plan["n_valid"],
-                *numbered,
+                *numbered[:3],
                 mine["cold_places"],
                 mine["cold_slots"],
                 mine["counts"][_COLD : _COLD + 1],

@@ -51,6 +51,11 @@ class Published(Rule):
         self._snapshot = Snapshot(context, context.hot_rows.rows)
         self._seen = self._before = 0
 
+    @property
+    def once(self) -> bool:
+        """As published, unless it is to be repeated."""
+        return not self.keys.repeat
+
     def due(self, plan: Plan, before: int) -> bool:
         """Take snapshot A when it is due; a decision is, with snapshot B.
 
