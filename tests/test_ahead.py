@@ -48,3 +48,18 @@ def test_closing_ends_the_thread_whatever_is_left():
     assert next(ahead) == 0
     ahead.close()
     assert not threads()
+
+
+def test_a_generator_is_closed_when_its_thread_ends():
+    ended = []
+
+    def things():
+        try:
+            while True:
+                yield 0
+        finally:
+            ended.append(threading.current_thread().name)
+
+    with Ahead(things(), 2) as ahead:
+        next(ahead)
+    assert ended == ["slipstream-ahead"]

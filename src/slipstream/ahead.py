@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Generic, TypeVar
@@ -74,6 +74,9 @@ class Ahead(Generic[T]):
             except BaseException as problem:
                 thing, error = _END, problem
             self._made.put((thing, error))
+        # Whatever it has open, other threads among it, ends with this thread.
+        if isinstance(self._things, Generator):
+            self._things.close()
 
 
 @contextmanager

@@ -126,4 +126,6 @@ def test_what_does_not_fit_says_what_would():
     parts = {"fast": 8 << 30, "plans": 1 << 30}
     assert "placement.fast_memory to 2764MiB or less" in what_fits(parts, 4 << 30)
     assert "Use smaller batches" in what_fits(parts, 1 << 30)
+    more = what_fits({"fast": 1000 << 20, "plans": 1 << 20}, 4 << 30)
+    assert "placement.fast_memory to 900MiB or less" in more, "it did not fit as it is"
     assert "fast_memory" not in what_fits({"dense": 8 << 30}, 4 << 30)

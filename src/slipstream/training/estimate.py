@@ -128,7 +128,8 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
 def does_not_fit(dataset: Dataset, config: Config) -> ConfigError:
     """For a device whose memory is used up: what the run needs of it, and what would fit."""
     total = torch.cuda.get_device_properties(config.device).total_memory
-    others = total - torch.cuda.mem_get_info(config.device)[0] - torch.cuda.memory_reserved()
+    ours = torch.cuda.memory_reserved(config.device)
+    others = total - torch.cuda.mem_get_info(config.device)[0] - ours
     return ConfigError(what_fits(estimate(dataset, config).device, total - max(0, others)))
 
 

@@ -73,7 +73,8 @@ def what_fits(parts: Mapping[str, int], total: int) -> str:
         f"The GPU has {total // mib:,} MiB for this run, which needs about "
         f"{sum(parts.values()) // mib:,} MiB: {needed}. "
     )
-    rest = total - (sum(parts.values()) - parts.get("fast", 0))
-    if "fast" in parts and rest > 64 * mib:
+    fast = parts.get("fast", 0)
+    rest = min(fast, total - (sum(parts.values()) - fast))  # it was too much, whatever was counted
+    if rest > 64 * mib:
         return f"{text}Set placement.fast_memory to {rest * 9 // 10 // mib}MiB or less."
     return f"{text}Use smaller batches, or a smaller model."

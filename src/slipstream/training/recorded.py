@@ -175,6 +175,7 @@ class RecordedEngine(Engine):
         except Exception as error:
             self._record = False
             torch.cuda.synchronize(self._arena.device)
+            self.dense.model.zero_grad()  # what was recorded of them has no values
             self._say(f"Steps are not recorded, which makes them slower: {error}")
             return
         self._recording = graph

@@ -140,9 +140,10 @@ class _Pair:
         self.placement = build.tiered_of(config, model.layout, dataset, rooms)
         self.resident: Placement = build.placement_of(model.layout, dataset)
         self.ours = build.engine_of(config, model, 0, rooms=rooms)
-        self.theirs = build.engine_of(config, other, 0, kernels=kernels)
         self.placed: Placement = self.resident
-        if kernels is None and build.kernels_for(config, rooms) == "gpu":
+        if kernels is not None or build.kernels_for(config, rooms) != "gpu":
+            self.theirs = build.engine_of(config, other, 0, kernels=kernels)
+        else:
             # The same kernels with every row on the device.
             whole = build.everything(model.layout)
             self.theirs = build.engine_of(config, other, 0, rooms=whole)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from slipstream.data.inputs import Array
-from slipstream.embedding.device.lanes import Mark
+from slipstream.embedding.device.lanes import Lane, Mark
 from slipstream.embedding.device.sections import Sections
 
 
@@ -60,7 +60,9 @@ class Blocks:
         pin = self._device.type == "cuda"
         host = torch.zeros(sections.bytes, dtype=torch.uint8, pin_memory=pin)
         there = torch.zeros_like(host, device=self._device) if self._paired else host
-        return Block(sections, host, there)
+        # Steps under way may still use the memory that is new here, and it is cleared after them:
+        # a copy that goes on beside the computation must wait for both.
+        return Block(sections, host, there, Lane(self._device, current=True).mark())
 
     def give_back(self, block: Block, free: Mark) -> None:
         """Let a block be used again once the work up to a mark is done."""

@@ -164,8 +164,9 @@ class Carrier:
             self.clock.waited += time.perf_counter() - begun
         self.clock.seconds += time.perf_counter() - begun
         if isinstance(sent, BaseException):
-            self._failure = sent
-            raise sent
+            # Reading also ends because writing failed: that is what went wrong then.
+            self._failure = self._failure or sent
+            raise self._failure
         self._coming.discard(plan.step)
         sent.there.before_more_in(self.compute)
         return sent
@@ -257,6 +258,7 @@ class Carrier:
             try:
                 self._done.put(self._write(*given))
             except BaseException as error:
+                self._failure = error
                 self._stop()
                 self._done.put(error)
                 return

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 
 from slipstream.data.inputs import Array
-from slipstream.embedding.device.narrow import CHUNK, SHORT, long_lists, long_sizes, narrow
+from slipstream.embedding.device.narrow import long_lists, long_sizes, narrow
 from slipstream.embedding.device.sections import Section
+from slipstream.embedding.kernels.gpu.touch import sizes
 from slipstream.embedding.spec import Group, Layout
 from slipstream.embedding.store import Record
 from slipstream.plan import GroupPlan, Moves
@@ -70,13 +71,8 @@ class GroupPacking:
         if not self.finished:
             return {}
         lookups = len(self.group.features) * self.inputs
-        long = lookups // (SHORT + 1)
-        return {
-            **self._worked_out(lookups, lookups),
-            "long_rows": _numbers(long),
-            "long_starts": _numbers(long + 1),
-            "chunk_of": _numbers(lookups // CHUNK + long + 1),
-        }
+        found = {name: _numbers(size) for name, size in sizes(lookups).items()}
+        return self._worked_out(lookups, lookups) | found
 
     def _worked_out(self, rows: int, sources: int) -> dict[str, Section]:
         singles = len(self.group.features) + len(self.group.sequences) - len(self.lists)

@@ -13,6 +13,7 @@ from slipstream.embedding.device.gather import Pool, note
 from slipstream.embedding.device.group_packing import tiers_of
 from slipstream.embedding.mover import BeforeWrite
 from slipstream.embedding.store import RowStore
+from slipstream.errors import SlipstreamError
 from slipstream.plan import Moves, Plan
 
 _AT_ONCE = 1 << 18
@@ -94,5 +95,10 @@ class Held:
             self.write(number, some, records.cpu().numpy())
 
     def close(self) -> None:
-        """End its thread."""
+        """End its thread, and let go of whom it tells: through them it would keep itself alive."""
         self._pool.close()
+        self._before_write = _ended
+
+
+def _ended(_: int, __: Array) -> None:
+    raise SlipstreamError("Rows cannot be written back any more: what held them is closed.")

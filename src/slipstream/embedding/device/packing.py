@@ -133,10 +133,12 @@ def room_for(needed: Mapping[str, int], before: Mapping[str, int] | None = None)
         {'0.touched': 1300}
         >>> room_for({"0.touched": 2000}, {"0.touched": 1300})
         {'0.touched': 2560}
+        >>> room_for({"0.fill": 0}, {"0.fill": 1300})
+        {'0.fill': 1300}
     """
     before = before or {}
     made = {}
     for name, size in needed.items():
         had = before.get(name, 0)
-        made[name] = had if 0 < size <= had else -(-int(size * _SPARE + 1) // 256) * 256
+        made[name] = had if 0 < had >= size else -(-int(size * _SPARE + 1) // 256) * 256
     return made

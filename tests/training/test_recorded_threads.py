@@ -1,0 +1,130 @@
+"""The engine for a GPU with steps under way, threads that plan ahead, and what can go wrong."""
+
+import gc
+import threading
+import time
+import weakref
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+import torch
+from small_runs import clicks, config, stop_after
+
+from slipstream.embedding.device.arena import Arena
+from slipstream.embedding.device.gather import Pool
+from slipstream.training import build
+from slipstream.training.loop import StoppedError, Trainer, train
+from slipstream.training.recorded import RecordedEngine
+from slipstream.training.state import Hooks
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@pytest.fixture(autouse=True)
+def _by_kernels_of_a_gpu(monkeypatch):
+    monkeypatch.setattr(build, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu")
+
+
+def keys(*settings, strategy="fast"):
+    """A report waits for all steps: without one, several are under way."""
+    few = ("placement.fast_memory=70%", "placement.window=3", "log.every_inputs=100000")
+    return config(*few, *settings, strategy=strategy, device=DEVICE)
+
+
+@pytest.mark.parametrize("strategy", ["fast", "bagpipe"])
+def test_threads_that_stall_at_random_change_no_bit(strategy, tmp_path, monkeypatch):
+    data, wanted = clicks(240), keys("checkpoint.every_inputs=100", strategy=strategy)
+    told = wanted.with_settings(["log.every_inputs=16", "placement.fast_memory=100%"])
+    whole = train(data, told, tmp_path / "whole")
+    monkeypatch.setattr(build, "LARGE_BATCH", 1)  # every thread that there can be
+    random = np.random.default_rng(0)
+
+    def stalling(work):
+        def stalled(*args):
+            time.sleep(random.choice([0, 1e-3, 2e-2]))
+            work(*args)
+
+        return stalled
+
+    for name in ("gather", "scatter"):
+        monkeypatch.setattr(Pool, name, stalling(getattr(Pool, name)))
+    ours = train(data, wanted, tmp_path / "ours")
+    assert ours["carried"]["rows_in"] > 0
+    assert ours["weights_digest"] == whole["weights_digest"]
+    with pytest.raises(StoppedError):
+        train(data, wanted, tmp_path / "cut", hooks=stop_after(9))
+    resumed = train(data, wanted, tmp_path / "cut", resume=True)
+    assert resumed["weights_digest"] == whole["weights_digest"]
+
+
+def test_a_run_that_is_stopped_leaves_no_thread(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "LARGE_BATCH", 1)
+    with pytest.raises(StoppedError) as stopped:
+        train(clicks(3000), keys(), tmp_path / "cut", hooks=stop_after(5))
+    left = [one.name for one in threading.enumerate() if one.name.startswith("slipstream")]
+    assert not left, f"while {stopped.value!r} is looked at"
+
+
+def test_the_slots_are_given_back_when_a_run_ends(tmp_path, monkeypatch):
+    train(clicks(160), keys(), tmp_path / "first")  # what is imported then is kept for good
+    made, slots = Arena.__init__, []
+
+    def made_and_watched(self, *args):
+        made(self, *args)
+        slots.append(weakref.ref(self))
+
+    monkeypatch.setattr(Arena, "__init__", made_and_watched)
+    gc.collect()
+    gc.disable()
+    try:
+        train(clicks(160), keys(), tmp_path / "run")
+        assert [one() for one in slots] == [None]
+    finally:
+        gc.enable()
+
+
+def test_what_a_write_back_failed_with_is_told_and_not_what_follows_from_it(tmp_path, monkeypatch):
+    start = Trainer.start
+
+    def start_with_a_full_disk(self, *args):
+        start(self, *args)
+        self.engine.tables.before_write = fail
+
+    def fail(group, rows):
+        time.sleep(0.1)  # the next step waits for its rows by then
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(Trainer, "start", start_with_a_full_disk)
+    with pytest.raises(OSError, match="the disk is full"):
+        train(clicks(160), keys("placement.window=1", strategy="bagpipe"), tmp_path / "run")
+
+
+def test_steps_that_cannot_be_recorded_are_the_same(tmp_path, monkeypatch):
+    whole = train(clicks(160), keys(), tmp_path / "whole")
+    made, move, record = RecordedEngine.__init__, Arena.move, RecordedEngine._try_to_record
+
+    def made_to_record(self, *args, **options):
+        made(self, *args, **options)
+        self._record = True
+
+    def fail(*_):
+        raise RuntimeError("this cannot be recorded")
+
+    def record_and_fail(self, bench):
+        monkeypatch.setattr(Arena, "move", fail)
+        record(self, bench)
+        monkeypatch.setattr(Arena, "move", move)
+
+    monkeypatch.setattr(RecordedEngine, "__init__", made_to_record)
+    monkeypatch.setattr(RecordedEngine, "_try_to_record", record_and_fail)
+    if DEVICE == "cpu":
+        monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
+        monkeypatch.setattr(torch.cuda, "graph", lambda *_, **__: nullcontext())
+        monkeypatch.setattr(torch.cuda, "synchronize", lambda _: None)
+    said: list[str] = []
+    ours = train(clicks(160), keys(), tmp_path / "ours", hooks=Hooks(say=said.append))
+    assert [one for one in said if "cannot be recorded" in one] == [
+        "Steps are not recorded, which makes them slower: this cannot be recorded"
+    ]
+    assert ours["weights_digest"] == whole["weights_digest"]
