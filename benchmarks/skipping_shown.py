@@ -11,6 +11,7 @@ from slipstream.report.axes import Axis
 from slipstream.report.page import standalone
 from slipstream.report.statistics import interval
 from slipstream.report.svg import COLOURS, Plot, Series
+from slipstream.skipping.rules import RULES
 
 CONTROLS = ("random", "random-hot")
 
@@ -68,9 +69,11 @@ def _row(one: Point, found: Found) -> tuple[str, ...]:
 
 def plot_of(setting: str, found: Found) -> str:
     """AUC lost against the share skipped, a line for each rule that skips inputs, as SVG."""
-    rules = dict.fromkeys(one.rule for one in _ordered(found) if one.skips)
+    skips = {one.rule for one in found.values() if one.skips}
     series = []
-    for number, rule in enumerate(rules):
+    for number, rule in enumerate(RULES):  # the same colour in every picture
+        if rule not in skips:
+            continue
         points = sorted(
             (statistics.fmean(one.skipped.values()), statistics.fmean(one.loss.values()))
             for one in found.values()

@@ -106,6 +106,13 @@ def check_device(config: Config) -> None:
         )
 
 
+def use_device(config: Config) -> None:
+    """Have kernels run on the GPU that a configuration names, where it names one."""
+    device = torch.device(config.device)
+    if device.type == "cuda" and device.index is not None:
+        torch.cuda.set_device(device)
+
+
 def order_of(config: Config, dataset: Dataset) -> InputOrder:
     """In what order the inputs of the training part come, as far as they are not rearranged."""
     return InputOrder(

@@ -88,6 +88,7 @@ def train(
         run.check_free(force)
     # Everything that can be wrong with what was asked for is found before the folder is touched.
     build.check_device(config)
+    build.use_device(config)
     build.check(config, dataset)
     order = build.order_of(config, dataset)
     config = build.resolved(config, order)

@@ -106,6 +106,7 @@ def verify(
         [(5, True, True), (5, True, True)]
     """
     build.check_device(config)
+    build.use_device(config)
     build.check(config, dataset)
     config = build.resolved(config, build.order_of(config, dataset))
     config = replace(config, compile="off")
