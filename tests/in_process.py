@@ -3,8 +3,11 @@
 from typer.testing import CliRunner
 
 from slipstream.cli import app
+from slipstream.commands import terminal
 
 
 def run(*words: object, **env: str):
     environment = {"COLUMNS": "200", "NO_COLOR": "1", **env}
+    for console in (terminal.out, terminal.err):
+        console.width = int(environment["COLUMNS"])  # it was asked for when the first test began
     return CliRunner().invoke(app, [*map(str, words)], env=environment)
