@@ -16,7 +16,7 @@ from slipstream.errors import ConfigError
 @says_what_is_wrong
 def prepare(
     format: str = typer.Argument(..., help="criteo, avazu, taobao or table."),
-    inputs: list[Path] = typer.Argument(..., metavar="INPUT...", help="Files, in time order."),
+    inputs: list[Path] = typer.Argument(None, metavar="INPUT...", help="Files, in time order."),
     to: Path = typer.Option(..., "--out", metavar="DIR", help="The folder to make."),
     schema: Path | None = typer.Option(None, help="For table: the schema file."),
     history: int | None = typer.Option(None, min=0, help="For taobao: earlier items. Default: 20."),
@@ -49,6 +49,13 @@ def prepare(
     from slipstream.data.prepare import Options
     from slipstream.data.prepare import prepare as run
 
+    if Path(format).is_file():
+        raise ConfigError(
+            f"{format} is a file; say first what kind of log it is: slipstream prepare table "
+            f"{format} --schema FILE --out {to}, or criteo, avazu or taobao instead of table."
+        )
+    if not inputs:
+        raise ConfigError(f"Name the files of the log: slipstream prepare {format} FILE --out {to}")
     draws = format == "taobao" and negatives != 0
     chosen = {"schema": schema, "history": history, "negatives": negatives}
     chosen["seed"] = seed if draws else None
