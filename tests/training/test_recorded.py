@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,7 +10,9 @@ from small_runs import clicks, config, lines, skewed, stop_after
 
 from slipstream import Lists
 from slipstream.config import Dense
+from slipstream.data.loader import Loader
 from slipstream.placement.finished import Finished
+from slipstream.plan import Planner
 from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints
 from slipstream.training.dense import DensePart
@@ -126,6 +129,36 @@ def test_a_run_ends_close_to_one_with_the_kernels_of_the_cpu(tmp_path, monkeypat
     theirs = train(data, config(*SMALL, strategy="fast"), tmp_path / "cpu")
     assert ours["logloss"] == pytest.approx(theirs["logloss"], abs=1e-4)
     assert ours["carried"] == theirs["carried"]
+
+
+def test_dense_weights_count_only_the_steps_that_moved_them(monkeypatch):
+    data = skewed(160)
+    settings = ("dense.optimizer=adam", "placement.fast_memory=100%")
+    weights = []
+    for device in (True, False):
+        if not device:
+            monkeypatch.undo()
+        wanted = keys(*settings) if device else config(*SMALL, *settings, strategy="fast")
+        model = build.model_of(wanted, data)
+        rooms = build.rooms_of(wanted, model.layout, data)
+        engine = build.engine_of(wanted, model, 0, rooms=rooms)
+        tiered = build.tiered_of(wanted, model.layout, data, rooms)
+        with Loader(data.train, wanted.batch_size) as loader:
+            plans = list(itertools.islice(Planner(tiered).plans(loader), 4))
+        engine.tables.keep(tiered.kept())
+        for plan in plans:
+            empty = plan.step == 2
+            plan = replace(plan, n_valid=0) if empty else plan
+            engine.prepare(plan)
+            engine.pass_by(plan) if empty else list(engine.step(plan))
+        list(engine.landed())
+        weights.append({name: one.cpu() for name, one in engine.dense.state_dict().items()})
+        engine.tables.close()
+    ours, theirs = weights
+    for name, value in theirs.items():
+        torch.testing.assert_close(ours[name].to(value), value, rtol=1e-3, atol=1e-5)
+    steps = {float(value) for name, value in ours.items() if name.endswith(".step")}
+    assert steps == {3.0}
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "adam"])

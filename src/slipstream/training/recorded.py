@@ -81,12 +81,22 @@ class RecordedEngine(Engine):
         self._bench: Bench | None = None
         self._recording: torch.cuda.CUDAGraph | None = None
         self._warm = 0
+        self._trained: int | None = None
+        self._numbers: dict[int, int] = {}
 
     def prepare(self, plan: Plan, factor: float = 1.0) -> None:
         """Send a coming plan ahead, with `factor` of all learning rates."""
         if plan.aside:
             self._factors[plan.step] = factor
-        self._carrier.prepare(plan, factor)
+        self._carrier.prepare(plan, factor, self._number(plan))
+
+    def _number(self, plan: Plan) -> int:
+        """How often dense weights will have moved after a plan: one without inputs moves none."""
+        if self._trained is None:
+            self._trained = self._flat.step_number
+        self._trained += plan.n_valid > 0
+        self._numbers[plan.step] = self._trained
+        return self._trained
 
     def step(self, plan: Plan) -> Iterator[Stepped]:
         """Step through a plan that was prepared; gives what earlier steps said by now."""
@@ -95,13 +105,14 @@ class RecordedEngine(Engine):
             return
         bench = self._send_in(plan)
         self._run(bench)
-        self._flat.step_number = plan.step
+        self._flat.step_number = self._numbers.pop(plan.step)
         self._carrier.leave(plan, bench.given, bench.out)
         yield from _said(self._carrier.done())
 
     def pass_by(self, plan: Plan) -> None:
         """Do what a plan without inputs asks for: rows may come and go, nothing is trained."""
         bench = self._send_in(plan)
+        del self._numbers[plan.step]
         self._arena.arrive(bench.plan)
         self._arena.leave(bench.plan, bench.gives)
         self._carrier.leave(plan, bench.given, bench.out)
@@ -127,10 +138,11 @@ class RecordedEngine(Engine):
         bench = Bench(self._carrier.packing_for(alone), arena)
         host = torch.zeros(bench.packing.sections.bytes, dtype=torch.uint8)
         arrays = bench.packing.sections.arrays(host.numpy())
-        self._carrier.pack_into(bench.packing, alone, self._factors.pop(plan.step), arrays)
+        factor, number = self._factors.pop(plan.step), self._numbers.pop(plan.step)
+        self._carrier.pack_into(bench.packing, alone, factor, number, arrays)
         bench.block.copy_(host)
         self._work(arena, bench)
-        self._flat.step_number = plan.step
+        self._flat.step_number = number
         held.copy_out(rows, arena)
         held.take_back(plan)
         self._carrier.landed(plan.step)

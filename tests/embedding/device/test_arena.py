@@ -12,6 +12,7 @@ from slipstream.embedding.device.packing import Packing, needs, room_for
 from slipstream.embedding.optimizers import Adam, RowwiseAdagrad, Sgd
 from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.embedding.tables import Embeddings
+from slipstream.errors import ConfigError
 from slipstream.plan import GroupPlan, Moves, Plan
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -197,3 +198,9 @@ def test_only_the_inputs_of_a_part_are_looked_up():
         assert not one[2:].any()
         assert not other[:2].any()
         torch.testing.assert_close(one + other, all_, rtol=0, atol=0)
+
+
+def test_more_slots_than_can_be_numbered_are_refused():
+    layout = Layout((TableSpec("a", 3, 2),), (Feature("a", "a"),))
+    with pytest.raises(ConfigError, match="more than a device can number"):
+        Arena(layout, [2**31 - 1], DEVICE)

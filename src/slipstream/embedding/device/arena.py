@@ -12,11 +12,13 @@ from slipstream.embedding.kernels.gpu import lookup, moves, touch, update
 from slipstream.embedding.kernels.gpu import place as placing
 from slipstream.embedding.kernels.gpu.rows import Shape
 from slipstream.embedding.spec import Embedded, Group, Layout
+from slipstream.errors import ConfigError
 from slipstream.plan import Moves, Numbered
 
 _TOUCHED = ("rows", "starts", "sources", "long_rows", "long_starts", "chunk_of")
 Packed = Mapping[str, Tensor]
 """A packed plan on the device, by the names of its sections."""
+_MOST = 2**31 - 1  # slots are numbers of 32 bits, and the last one stands for none
 _FILL, _EVICT, _COLD = (COUNTS.index(name) for name in ("fill", "evict", "cold"))
 
 
@@ -30,6 +32,11 @@ class Arena:
     """
 
     def __init__(self, layout: Layout, slots: Sequence[int], device: torch.device) -> None:
+        if max(slots, default=0) >= _MOST:
+            raise ConfigError(
+                f"A fast tier of {max(slots):,} rows is more than a device can number "
+                f"({_MOST - 1:,}); give placement.fast_memory less."
+            )
         self.layout, self.device = layout, device
         self.numbered: list[Numbered] = []
         self._numbered: list[Numbered] = []

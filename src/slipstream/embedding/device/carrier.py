@@ -113,19 +113,20 @@ class Carrier:
         for number, moves in enumerate(kept):
             self.held.put(number, moves)
 
-    def prepare(self, plan: Plan, factor: float) -> None:
+    def prepare(self, plan: Plan, factor: float, number: int) -> None:
         """Pack a coming plan and send it ahead with its rows; plans come in order of their steps.
 
         Args:
             plan: The plan.
             factor: Of all learning rates in its step.
+            number: How often dense weights have moved, with its step.
         """
         if plan.aside:
             return
         packing = self._packing = self.packing_for(plan, self._packing)
         block = self._in.take(packing.sections)
         block.free.wait()
-        self.pack_into(packing, plan, factor, block.arrays)
+        self.pack_into(packing, plan, factor, number, block.arrays)
         self._coming.add(plan.step)
         self._to_read.put(Sent(plan, packing, block, Mark()))
 
@@ -145,12 +146,12 @@ class Carrier:
         )
 
     def pack_into(
-        self, packing: Packing, plan: Plan, factor: float, arrays: dict[str, Array]
+        self, packing: Packing, plan: Plan, factor: float, number: int, arrays: dict[str, Array]
     ) -> None:
         """Write a plan into the arrays of a block, all but the rows that come."""
         packing.pack(plan, factor, arrays)
         if self._how is not None:
-            self._how(factor, plan.step, arrays["weights"])
+            self._how(factor, number, arrays["weights"])
 
     def arrive(self, plan: Plan) -> Sent:
         """The packed plan, on the device before anything that is computed from here on."""
