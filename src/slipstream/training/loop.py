@@ -6,7 +6,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from itertools import islice
@@ -37,18 +36,16 @@ from slipstream.training.init_from import WarmStart, located, warm_start
 from slipstream.training.memory import Peak, forget_peak, keep_memory
 from slipstream.training.metrics import Scores
 from slipstream.training.pilots import piloted
-from slipstream.training.progress import Pace, Report
-from slipstream.training.recent import Lately, Recent
+from slipstream.training.progress import Report
+from slipstream.training.reports import Reports
 from slipstream.training.resume import plans_from, take_up_order, to_go_on_from, to_go_on_with
-from slipstream.training.run import Lines, Run
+from slipstream.training.run import Run
 from slipstream.training.schedule import rate
 from slipstream.training.skip import Skipping
 from slipstream.training.state import DOES_NOT_FIT, Hooks, State, StoppedError, no_better
 from slipstream.training.summary import summary_of
 
 __all__ = ["DivergedError", "Hooks", "State", "StoppedError", "Trainer", "train"]
-
-_RECENT = 1 << 16
 
 
 def train(
@@ -148,17 +145,11 @@ class Trainer:
         self.described = described(dataset)
         self.row_bytes = row_bytes(model.layout)
         self.state = State(self.total)
-        self.recent = Recent(_RECENT)
         self.peak = Peak()
         stack.callback(self.peak.close)
-        self.pace = Pace()
         self._stack = stack
         self._saved, self._saved_at = self.state.apart_from_time(), time.monotonic()
         self._scores: tuple[int, str, Scores] | None = None
-        self._told: Report | None = None
-        self._due: tuple[dict[str, Any], Report, Future[Lately]] | None = None
-        self._beside = ThreadPoolExecutor(1, thread_name_prefix="slipstream-report")
-        stack.callback(self._beside.shutdown)
         self._logits: Tensor | None = None  # of the last step that said something
         self._began: dict[int, int] = {}  # where the batches began of which nothing was said yet
         every = config.log.every_inputs
@@ -179,13 +170,14 @@ class Trainer:
         )
         self._stack.callback(self.engine.tables.close)
         self.engine.tables.before_write = self.saver.before_update
+        self.reports = Reports(
+            self.run, self.hooks, beside=not self.engine.tells_first, stack=self._stack
+        )
         length, tensors = 0, None
         if found is not None:
             tensors, saved = load(found, self.engine.tables.stores)
             self.engine.dense.load_state_dict(tensors)
-            self.recent.load_state_dict(
-                {n.removeprefix("recent."): v for n, v in tensors.items() if n[:7] == "recent."}
-            )
+            self.reports.load_state_dict(tensors)
             self.state = State(**saved["training"])
             self._saved = self.state.apart_from_time()
             length = saved["lines"]
@@ -198,11 +190,7 @@ class Trainer:
         self.order = self.skipping.order
         self.skipping.take_up(self.state, tensors, self.hooks)
         take_up_order(self.state, build.order_of(self.config, self.dataset), self.order)
-        board = self.config.log.tensorboard
-        self.lines = Lines(self.run.folder, length, board, self.state.position)
-        self._stack.callback(self.lines.close)
-        if self.lines.missing:
-            self.hooks.say("metrics.jsonl has lost lines since the checkpoint; they stay lost.")
+        self.reports.open(length, self.config.log.tensorboard, self.state.position)
         if self.state.total != self.total:
             self._with_another_end()
 
@@ -262,7 +250,7 @@ class Trainer:
                 self.hooks.say(f"Step {plan.step} {DOES_NOT_FIT}")
             logits = self._logits if plan.n_valid else plan.labels[:0]
             for line in self.skipping.after(plan, self.state, logits):
-                self._write(line)
+                self.reports.write(line)
             self._what_is_due()
             self._save_if_due()
         self.state.ended = True
@@ -318,17 +306,13 @@ class Trainer:
             position = self._began.pop(plan.step)
             if not math.isfinite(loss):
                 raise diverged_in(plan, loss, logits, position, moved=not self.engine.tells_first)
-            n = plan.n_valid
-            if self.engine.tells_first:
-                self.recent.add(logits[:n], plan.labels[:n], plan.weight[:n])
-            else:
-                self.recent.later(logits, plan.labels, plan.weight, n)
+            self.reports.hear(plan, logits)
             self._logits = logits
 
     def _what_is_due(self) -> None:
         """After a step: a report, scores. What was done before a stop is not done again."""
         state = self.state
-        self._tell_report(wait=False)
+        self.reports.tell(wait=False)
         if state.crossed(self.log_every):
             self._report()
         scored = [one["share"] for one in state.curve if one["total"] == self.total]
@@ -351,36 +335,7 @@ class Trainer:
         self.state.reported = self.state.position
         self._hear(self.engine.landed())
         self.peak.look()
-        self._tell_report()
-        speed = self.pace.at(self.state.position, self.state.train_seconds)
-        report = Report("train", self.state.position, self.total, speed)
-        self._due = self.state.line(None, None), report, self._figures()
-        if self.engine.tells_first:
-            self._tell_report()
-
-    def _figures(self) -> Future[Lately]:
-        """Loss and AUC of the last inputs; a GPU's steps go on while a thread works them out."""
-        if not self.engine.tells_first:
-            return self._beside.submit(self.recent.copy().result)
-        made: Future[Lately] = Future()
-        made.set_result(self.recent.result())
-        return made
-
-    def _tell_report(self, *, wait: bool = True) -> None:
-        """Write and tell the report that is due, if there is one and its figures are there."""
-        if self._due is None or not (wait or self._due[2].done()):
-            return
-        line, report, figures = self._due
-        self._due = None
-        loss, auc, _ = figures.result()
-        self.lines.write(line | {"loss": loss, "auc": auc})
-        self._told = replace(report, loss=loss, auc=auc)
-        self.hooks.report(self._told)
-
-    def _write(self, line: dict[str, Any]) -> None:
-        """Write a line behind those that are due before it."""
-        self._tell_report()
-        self.lines.write(line)
+        self.reports.progress(self.state)
 
     def _score(self, share: float) -> Scores:
         """Score the evaluation part: a point of the learning curve."""
@@ -388,7 +343,7 @@ class Trainer:
         line = {"kind": "evaluation", "position": self.state.position, "share": share}
         line |= {"inputs_trained": self.state.inputs_trained, **scores.to_json()}
         self.state.curve.append(line | {"total": self.total})
-        self._write(line | {"train_seconds": self.state.train_seconds})
+        self.reports.write(line | {"train_seconds": self.state.train_seconds})
         return scores
 
     def _tell_order(self) -> None:
@@ -401,7 +356,7 @@ class Trainer:
         self.order.tell(number, scores.logloss)
         self.state.decisions.append((number, scores.logloss))
         line = {"kind": "ordering", "position": self.state.position, "decision": number}
-        self._write(line | {"logloss": scores.logloss})
+        self.reports.write(line | {"logloss": scores.logloss})
 
     def _validate(self) -> None:
         """Score the validation part, which steers; stop if it has not got better for long."""
@@ -411,7 +366,7 @@ class Trainer:
         scores = self._evaluate("validation", self.dataset.validation)
         assert scores.logloss is not None, "checked before training began"
         state.validated = state.position
-        self._write({"kind": "validation", "position": state.position, **scores.to_json()})
+        self.reports.write({"kind": "validation", "position": state.position, **scores.to_json()})
         if (
             not state.is_better(scores.logloss, stop.min_change)
             and state.no_better >= stop.patience
@@ -439,18 +394,17 @@ class Trainer:
                 self.engine, self.placement, inputs, size, self.config.evaluate.auc, each
             )
         self.peak.look()
-        if self._told is not None:
-            self.hooks.report(self._told)
+        self.reports.again()
         self._scores = (self.state.step, part, scores)
         return scores
 
     def _save(self) -> None:
         """Begin a checkpoint of everything as it is now; it is written beside the next steps."""
         self._hear(self.engine.landed())
-        self._tell_report()
+        self.reports.tell()
         if not self.engine.dense.finite:
             raise diverged_after(self.state.step)
-        recent = {f"recent.{name}": value for name, value in self.recent.state_dict().items()}
+        recent = self.reports.state_dict()
         skipping = self.skipping.saved(self.state)
         self.engine.tables.settle()
         self.saver.begin(
@@ -460,7 +414,7 @@ class Trainer:
             {
                 "dataset": self.dataset.manifest.checksum,
                 "data": self.described,
-                "lines": self.lines.secured(),
+                "lines": self.reports.secured(),
                 "training": asdict(self.state),
             },
         )
@@ -489,7 +443,7 @@ class Trainer:
         self._save_what_is_new()
         scores = self._score(self.state.position / self.total)
         self.saver.close()
-        self.lines.secured()
+        self.reports.secured()
         summary = summary_of(
             self.config, self.dataset, self.state, self.engine, scores, self.peak.bytes
         )
