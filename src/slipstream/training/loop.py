@@ -423,6 +423,8 @@ class Trainer:
     def _save_what_is_new(self) -> None:
         if self.state.apart_from_time() != self._saved:
             self._save()
+        elif self.state.step:
+            self.saver.retire(self.state.step)
 
     def _stop_if_asked(self) -> None:
         if self.hooks.stop():

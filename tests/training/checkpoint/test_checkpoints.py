@@ -161,6 +161,17 @@ def test_a_run_that_went_back_leaves_no_later_one_behind(tmp_path):
     assert [p.name[-2:] for p in sorted(tmp_path.iterdir())] == ["10", "15"]
 
 
+def test_what_a_killed_save_has_not_removed_is_removed_by_a_run_that_saves_nothing_more(tmp_path):
+    for step in (10, 20, 30):
+        saved(tmp_path, [], step=step, keep=3)
+    with Checkpoints(tmp_path, keep=2) as checkpoints:
+        checkpoints.retire(40)  # there is none of that step: nothing is touched
+        assert len([one for one in tmp_path.iterdir() if one.is_dir()]) == 3
+        checkpoints.retire(30)
+    left = sorted(int(one.name) for one in tmp_path.iterdir() if one.is_dir())
+    assert left == [20, 30]
+
+
 def test_the_same_step_can_be_saved_again(tmp_path):
     saved(tmp_path, [], step=10, state={"which": 1}, keep=1)
     assert saved(tmp_path, [], step=10, state={"which": 2}, keep=1).state == {"which": 2}

@@ -109,6 +109,18 @@ class Checkpoints:
         self._cut = cut
         self._thread.start()
 
+    def retire(self, step: int) -> None:
+        """Leave the checkpoint of a step, which is there, and as many before it as are kept.
+
+        A save does that itself, but one that was killed in between has not.
+        """
+        self._wait()
+        if folders.path_of(self.folder, step).is_dir():
+            try:
+                folders.retire(self.folder, step, self.keep)
+            except OSError as error:
+                raise _not_removed(folders.path_of(self.folder, step), error) from error
+
     def before_update(self, group: int, rows: Array) -> None:
         """To be called before rows of a store are changed; if it raises, they must not be.
 
@@ -180,10 +192,14 @@ class Checkpoints:
             try:
                 folders.retire(self.folder, save.step, self.keep)
             except OSError as error:
-                failure = CheckpointError(
-                    f"The checkpoint {save.path} is saved, but an older one could not be removed: "
-                    f"{error}. Remove it by hand, or training will fill the disk."
-                )
+                failure = _not_removed(save.path, error)
         shutil.rmtree(save.work, ignore_errors=True)
         self._failure = failure
         self._cut = None
+
+
+def _not_removed(path: Path, error: OSError) -> CheckpointError:
+    return CheckpointError(
+        f"The checkpoint {path} is saved, but an older one could not be removed: {error}. Remove "
+        "it by hand, or training will fill the disk."
+    )
