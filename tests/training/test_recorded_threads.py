@@ -62,7 +62,9 @@ def test_a_run_that_is_stopped_leaves_no_thread(tmp_path, monkeypatch):
     monkeypatch.setattr(build, "LARGE_BATCH", 1)
     with pytest.raises(StoppedError) as stopped:
         train(clicks(3000), keys(), tmp_path / "cut", hooks=stop_after(5))
-    left = [one.name for one in threading.enumerate() if one.name.startswith("slipstream")]
+    ours = [one.name for one in threading.enumerate() if one.name.startswith("slipstream")]
+    # Those that kernels of the CPU share their work with serve the whole process.
+    left = [name for name in ours if not name.startswith("slipstream-rows")]
     assert not left, f"while {stopped.value!r} is looked at"
 
 
