@@ -34,8 +34,8 @@ lint: $(READY)
 
 test: lint
 	@$(BUDGET) "unit tests" 300 $(PYTEST) -n 2 -m "not slow and not process and not docs"
-	@$(BUDGET) "tests with real processes" 150 $(PYTEST) -n 2 -m "process and not slow"
-	@$(BUDGET) "docs" 150 $(PYTEST) -n 2 -m "docs and not slow"
+	@$(BUDGET) "tests with real processes" 210 $(PYTEST) -n 2 -m "process and not slow"
+	@$(BUDGET) "docs" 100 $(PYTEST) -n 2 -m "docs and not slow"
 
 test-all: test
 	HYPOTHESIS_PROFILE=thorough $(PYTEST) -n 2 -m "not process and not docs"
