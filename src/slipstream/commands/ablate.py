@@ -76,7 +76,7 @@ def ablate(
 
 def _train(ablation: Ablation, *, force: bool, seconds: float | None) -> bool:
     """Train, and write what there is also where it is stopped; whether anything failed."""
-    from slipstream.commands.compare_progress import Standing, compare_progress
+    from slipstream.commands.compare_progress import Standing, compare_progress, tell_the_end
 
     standing = Standing(ablation.folder, [] if force else ablation.runs)
     standing.runs = ablation.runs
@@ -87,11 +87,7 @@ def _train(ablation: Ablation, *, force: bool, seconds: float | None) -> bool:
     except KeyboardInterrupt:
         _tell(ablation)
         raise KeyboardInterrupt(f"Stopped; {standing.told()}. To go on: {again()}") from None
-    if standing.done + len(failed) < len(standing.runs):
-        err.print(f"Time is up; {standing.told()}. To go on: {again()}", soft_wrap=True)
-    for event in failed:
-        err.print(f"{event.run.name} failed: {event.why}", soft_wrap=True)
-    return bool(failed)
+    return tell_the_end(standing, failed, again())
 
 
 def _tell(ablation: Ablation) -> None:

@@ -101,7 +101,7 @@ def compare(
 
 def _train(comparison: Comparison, *, force: bool, keep: bool, seconds: float | None) -> bool:
     """Train, and write what there is also where it is stopped; whether anything failed."""
-    from slipstream.commands.compare_progress import Standing, compare_progress
+    from slipstream.commands.compare_progress import Standing, compare_progress, tell_the_end
 
     standing = Standing(comparison.folder, [] if force else comparison.runs)
     standing.runs = comparison.runs
@@ -111,11 +111,7 @@ def _train(comparison: Comparison, *, force: bool, keep: bool, seconds: float | 
     except KeyboardInterrupt:
         _tell(comparison)
         raise KeyboardInterrupt(f"Stopped; {standing.told()}. To go on: {again()}") from None
-    if standing.done + len(failed) < len(standing.runs):
-        err.print(f"Time is up; {standing.told()}. To go on: {again()}", soft_wrap=True)
-    for event in failed:
-        err.print(f"{event.run.name} failed: {event.why}", soft_wrap=True)
-    return bool(failed)
+    return tell_the_end(standing, failed, again())
 
 
 def _tell(comparison: Comparison) -> None:

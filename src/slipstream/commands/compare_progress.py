@@ -162,3 +162,12 @@ def _time(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def tell_the_end(standing: Standing, failed: Sequence[Event], go_on: str) -> bool:
+    """Say what is left to train, how to go on, and what failed; whether anything did."""
+    if standing.done + len(failed) < len(standing.runs):
+        err.print(f"Time is up; {standing.told()}. To go on: {go_on}", soft_wrap=True)
+    for event in failed:
+        err.print(f"{event.run.name} failed: {event.why}", soft_wrap=True)
+    return bool(failed)
