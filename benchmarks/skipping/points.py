@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ledger import Outcome, Task
+from benchmarks.skipping.ledger import Outcome, Task
+from benchmarks.skipping.settled import Standing, standing
+
+from slipstream.report.statistics import Interval, interval
 
 FULL = "none"
 AUDIT = "audit"
-TENTH = 0.1
 BySeed = dict[int, float]
 
 
@@ -38,6 +39,11 @@ class Point:
         return {seed: self.full[seed]["auc"] - one["auc"] for seed, one in self.runs.items()}
 
     @property
+    def standing(self) -> Standing:
+        """How well the loss is known."""
+        return standing(self.loss)
+
+    @property
     def skipped(self) -> BySeed:
         """The share of inputs that was skipped; of a rule that freezes, of row updates."""
         return {seed: saved_share(one) for seed, one in self.runs.items()}
@@ -54,8 +60,8 @@ class Point:
 
     @property
     def time_saved(self) -> float:
-        """The share of full training's time that was not needed."""
-        return 1 - statistics.fmean(
+        """The share of full training's time that was not needed: the median over seeds."""
+        return 1 - statistics.median(
             one["train_seconds"] / self.full[seed]["train_seconds"]
             for seed, one in self.runs.items()
         )
@@ -86,6 +92,13 @@ class Point:
         """
         return {seed: back(one["skipping"] or {}, change) for seed, one in self.runs.items()}
 
+    def alarms_before(self, change: float) -> int:
+        """In how many seeds the guard raised an alarm before there was anything to see."""
+        return sum(
+            any(alarm["position"] < change for alarm in _alarms(one["skipping"] or {}))
+            for one in self.runs.values()
+        )
+
 
 Found = dict[tuple[str, float], Point]
 Points = dict[tuple[str, str], Found]
@@ -99,13 +112,17 @@ def saved_share(outcome: Outcome) -> float:
 
 def back(skipping: dict[str, Any], change: float) -> float | None:
     """Inputs from a change to the first that is trained because the guard saw it."""
-    alarms = {one["position"] for one in (skipping.get("guard") or {}).get("alarms", ())}
+    alarms = {one["position"] for one in _alarms(skipping)}
     position = 0
     for decision in skipping.get("decisions", ()):
         if decision["position"] in alarms and decision["position"] >= change:
             return float(position - change)
         position += decision["inputs"]
     return None
+
+
+def _alarms(skipping: dict[str, Any]) -> list[dict[str, Any]]:
+    return list((skipping.get("guard") or {}).get("alarms", ()))
 
 
 def label(task: Task) -> str:
@@ -128,14 +145,6 @@ def points_of(made: Iterable[tuple[Task, Outcome]]) -> Points:
             if paired:
                 points.setdefault(where, {})[rule, share] = Point(rule, share, paired, full)
     return points
-
-
-def narrow(loss: BySeed) -> bool:
-    """Whether a mean over seeds is known to a tenth of itself: its standard error is no more."""
-    if len(loss) < 2:
-        return False
-    error = statistics.stdev(loss.values()) / math.sqrt(len(loss))
-    return error <= TENTH * abs(statistics.fmean(loss.values()))
 
 
 def control_at(found: Found, control: str, skipped: BySeed) -> BySeed:
@@ -161,8 +170,19 @@ def control_at(found: Found, control: str, skipped: BySeed) -> BySeed:
     return made
 
 
-def ratio(mine: BySeed, theirs: BySeed) -> float | None:
-    """The mean of some values over that of others, over the seeds that both have."""
+def ratio(mine: BySeed, theirs: BySeed) -> Interval | None:
+    """The mean of some values over that of others, over the seeds that both have.
+
+    The interval is that of what is left of mine after the same part of theirs, seed by seed: the
+    luck that both share does not widen it.
+    """
     both = [seed for seed in mine if seed in theirs]
     below = sum(theirs[seed] for seed in both)
-    return sum(mine[seed] for seed in both) / below if both and below > 0 else None
+    if not both or below <= 0:
+        return None
+    part = sum(mine[seed] for seed in both) / below
+    left = interval([mine[seed] - part * theirs[seed] for seed in both])
+    if left.low is None or left.high is None:
+        return Interval(part, None, None, len(both))
+    half = (left.high - left.low) / 2 * len(both) / below
+    return Interval(part, part - half, part + half, len(both))
