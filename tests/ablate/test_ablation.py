@@ -51,13 +51,22 @@ def test_what_was_published_as_numbers_is_taken_in_proportion(data):
 def test_a_line_that_cannot_be_trained_is_left_out_and_said(ablation):
     from dataclasses import replace
 
-    wrong = replace(ablation.lines[0], name="wrong", keys={"strategy": "none-such"})
-    ablation.lines = [ablation.lines[0], wrong]
+    first, second = ablation.lines[:2]
+    wrong = replace(first, name="wrong", keys={"strategy": "none-such"})
+    ablation.lines = [first, wrong, second]
     said = []
     ablation.check(said.append)
-    assert [one.name for one in ablation.lines] != ["wrong"]
-    assert len(said) == 1
-    assert said[0].startswith("rules: wrong is left out: ")
+    assert ablation.lines == [first, second]
+    (told,) = said
+    assert told.startswith("rules: wrong is left out: There is no strategy 'none-such'.")
+
+
+def test_an_ablation_of_which_nothing_can_be_trained_is_an_error(ablation):
+    from dataclasses import replace
+
+    ablation.lines = [replace(ablation.lines[0], keys={"strategy": "none-such"})]
+    with pytest.raises(ConfigError, match="No line is left"):
+        ablation.check(lambda _: None)
 
 
 @pytest.mark.process
