@@ -131,6 +131,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--rules", nargs="+", choices=list(RULES), help="default: all")
     made.add_argument("--shares", nargs="+", type=float, default=SHARES, help="of inputs skipped")
+    made.add_argument("--log-shares", nargs="+", type=float, default=(0.3,), help="for log")
     made.add_argument("--seeds", type=int, default=settled.FEWEST, help="of every point")
     made.add_argument("--most-seeds", type=int, default=10, help="of a point that needs more")
     made.add_argument("--jobs", type=int, default=1, help="runs at once, one core each")

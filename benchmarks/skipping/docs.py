@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
+import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from benchmarks.skipping.shown import lost, percent, plot_of, table
 from slipstream.skipping.rules import RULES
 
 SHOWN = (0.3, 0.52)
+_WIDE = 104
 
 
 class _Place(NamedTuple):
@@ -44,7 +46,7 @@ _PLACES = {
         "{} % positive, stationary, cold inputs first",
         "",
         "The published method trains cold inputs first. In that order, beside full training and "
-        "controls in the same order:",
+        "controls in the same order.",
     ),
 }
 
@@ -63,7 +65,7 @@ def write_docs(points: Points, folder: Path) -> list[Path]:
         both = {at: points.get((place.part, place.setting.format(at)), {}) for at in (25, 3)}
         if not all(both.values()):
             continue
-        lines = [f"{place.lead} {_about(both)}", "", summary(both), ""]
+        lines = [textwrap.fill(f"{place.lead} {_about(both)}", _WIDE), "", summary(both), ""]
         for at, found in both.items() if place.picture else ():
             file = folder / place.picture.format(at)
             file.write_text(plot_of(place.setting.format(at), found), encoding="utf-8")
@@ -106,13 +108,17 @@ def _about(both: dict[int, Found]) -> str:
 def summary(both: dict[int, Found]) -> str:
     """Every rule by positives and share."""
     columns = [(positives, share) for positives in both for share in SHOWN]
-    heads = ["rule", *(f"{positives} %, {share:.0%} skipped" for positives, share in columns)]
+    heads = [
+        "rule",
+        *(f"{positives} %, {percent(share, 0)} skipped" for positives, share in columns),
+    ]
     rows = []
     for rule in RULES:
         cells = [both[positives].get((rule, share)) for positives, share in columns]
         if any(cells):
             asked = [share for _, share in columns]
-            rows.append([f"`{rule}`", *map(_cell, cells, asked)])
+            of = " (of row updates)" if RULES[rule].FREEZES else ""
+            rows.append([f"`{rule}`{of}", *map(_cell, cells, asked)])
     return table(heads, rows)
 
 

@@ -43,6 +43,7 @@ SMALL = {
 # part moves slowly, which leaves the rows free to follow.
 STILL = {"schedule.decay": "linear"}
 MOVING = {"dense.lr": 0.001}
+LOGGED = {"dense.lr": 0.001, "embedding.lr": 0.1}  # articles are news for hours
 QUIET = {"compile": "off", "threads": 1, "evaluate.at": [], "log.tensorboard": False}
 
 
@@ -120,8 +121,8 @@ def log_tasks(options: argparse.Namespace, seed: int) -> Iterator[Task]:
     folder = options.log.resolve()
     inputs = len(Dataset.open(folder).train)
     make = partial(_task, "log", folder.name, {"folder": str(folder)}, seed, tail=True)
-    for share in _by_interest(options.shares):
-        yield from _at_share(make, _rules(options), share, inputs, MOVING | tail_keys(inputs))
+    for share in _by_interest(options.log_shares):
+        yield from _at_share(make, _rules(options), share, inputs, LOGGED | tail_keys(inputs))
 
 
 def _at_share(
@@ -170,7 +171,7 @@ def _trained(recipe: Recipe) -> int:
 
 
 def tasks_of(options: argparse.Namespace) -> list[Task]:
-    """Everything that may be measured: all of one seed before the next, what takes longest first.
+    """Everything that may be measured: all of one seed before the next.
 
     Overhead and a sudden change are of the first seeds only: time and an alarm are no means that
     more seeds would narrow.
@@ -178,9 +179,9 @@ def tasks_of(options: argparse.Namespace) -> list[Task]:
     makers: dict[str, Callable[[argparse.Namespace, int], Iterator[Task]]] = {
         "overhead": overhead_tasks,
         "sudden": sudden_tasks,
-        "log": log_tasks,
         "curves": curve_tasks,
         "method": method_tasks,
+        "log": log_tasks,
     }
     parts = options.parts or PARTS
     made: dict[str, Task] = {}

@@ -26,6 +26,9 @@ class Standing:
         folder: Where it is.
         runs: Its runs.
         clock: Tells the time.
+
+    Attributes:
+        more: Runs that may come to these, at most: which they are depends on what comes out.
     """
 
     def __init__(
@@ -35,6 +38,7 @@ class Standing:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.folder, self.runs, self.clock = folder, runs, clock
+        self.more = 0
         self.now: Event | None = None
         self.seconds: list[float] = []
         self.failed: set[str] = set()
@@ -67,13 +71,14 @@ class Standing:
         """How long the rest takes if it goes on like this."""
         if not self.seconds:
             return None
-        left = len(self.runs) - self.done - len(self.failed)
+        left = len(self.runs) + self.more - self.done - len(self.failed)
         spent = self.now.seconds if self.now else 0.0
         return max(0.0, left * sum(self.seconds) / len(self.seconds) - spent)
 
     def told(self) -> str:
         """How far it is, in a few words."""
-        text = f"{self.done} of {len(self.runs)} runs have ended"
+        more = f" and up to {self.more} controls" if self.more else ""
+        text = f"{self.done} of {len(self.runs)} runs{more} have ended"
         if self.failed:
             text += f", {len(self.failed)} failed"
         seconds = self.seconds_left
