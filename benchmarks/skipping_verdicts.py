@@ -87,7 +87,10 @@ def overhead(points: Points) -> Verdict:
 
 def guard(points: Points) -> Verdict:
     """After a sudden change, inputs are let back soon enough."""
-    goal = "guard after a sudden change: inputs back within 2 % of those after it, AUC within 0.001"
+    goal = (
+        "guard after a sudden change: inputs back within 2 % of those after it, AUC within 0.001, "
+        "no alarm before"
+    )
     tried = [
         one
         for (part, _), found in points.items()
@@ -104,10 +107,10 @@ def guard(points: Points) -> Verdict:
         found = [n for n in one.back_after(change).values() if n is not None]
         late = max(found, default=math.inf) / (total - change)
         soon = len(found) == len(one.runs) and late <= 0.02
-        loss = _mean(one.loss)
-        reached &= soon and loss <= 0.001
+        loss, false = _mean(one.loss), one.alarms_before(change)
+        reached &= soon and loss <= 0.001 and not false
         when = f"{late:.1%}" if math.isfinite(late) else "never"
-        told.append(f"{one.rule} {when}, {loss:.5f}")
+        told.append(f"{one.rule} {when}, {loss:.5f}, {false} before")
     return f"{goal}: {'; '.join(told)}", reached
 
 
