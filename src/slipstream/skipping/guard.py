@@ -280,31 +280,31 @@ class _Windows:
 
 
 class _Mix:
-    """Skipped and all inputs, and the positives among them."""
+    """Skipped inputs, the positives among them, and how many were to be expected.
 
-    def __init__(self, skipped: int = 0, positive: int = 0, all_: int = 0, all_positive: int = 0):
-        self.skipped, self.positive = skipped, positive
-        self.all, self.all_positive = all_, all_positive
+    Expected are as many as if the rate were that of all inputs, step by step: inputs of one step
+    are of one time, so a rate that changes with time changes both.
+    """
+
+    def __init__(self, skipped: int = 0, positive: int = 0, expected: float = 0.0) -> None:
+        self.skipped, self.positive, self.expected = skipped, positive, expected
 
     def add(self, skipped: Array, trained: Array) -> None:
-        positive = int((skipped > 0).sum())
+        positive, inputs = int((skipped > 0).sum()), len(skipped) + len(trained)
         self.skipped += len(skipped)
         self.positive += positive
-        self.all += len(skipped) + len(trained)
-        self.all_positive += positive + int((trained > 0).sum())
+        self.expected += len(skipped) * (positive + int((trained > 0).sum())) / max(1, inputs)
 
     def join(self, other: _Mix) -> None:
         self.skipped += other.skipped
         self.positive += other.positive
-        self.all += other.all
-        self.all_positive += other.all_positive
+        self.expected += other.expected
 
     def shifted(self, now: _Mix, chance: float) -> str:
         """Why the label rate of what is skipped is another one, beside that of all inputs."""
-        if min(self.skipped, now.skipped) < 4 * LEAST or not (self.positive and self.all_positive):
+        if min(self.skipped, now.skipped) < 4 * LEAST or not (self.positive and now.expected):
             return ""
-        scale = now.skipped / self.skipped
-        scale *= (now.all_positive / now.all) / (self.all_positive / self.all)
+        scale = now.expected / self.expected
         expected, found = self.positive * scale / now.skipped, now.positive / now.skipped
         # The root of a count has about the same spread, whatever the count is: twice it, one.
         roots = [2 * math.sqrt(one + 3 / 8) for one in (self.positive, now.positive)]

@@ -137,20 +137,22 @@ def count_labels(
 
 
 @compiled
-def changes(now: Array, copy: Array, places: Array, renew: bool, moved: Array) -> None:
+def changes(now: Array, copy: Array, some: Array, places: Array, renew: bool, moved: Array) -> None:
     """Raise what each row has moved to the largest change of an element.
 
     Args:
-        now: Rows as they are.
-        copy: The same rows as they were; overwritten if `renew`.
-        places: Where each stands in `moved`.
+        now: Some rows as they are.
+        copy: Rows as they were; those are overwritten if `renew`.
+        some: Where each stands in `copy`.
+        places: Where each row of the copy stands in `moved`.
         renew: Whether to compare with the rows as they are from here on.
         moved: The largest change of each row so far.
     """
     for k in range(len(now)):
-        most = moved[places[k]]
+        row = some[k]
+        most = moved[places[row]]
         for element in range(now.shape[1]):
-            most = max(most, abs(now[k, element] - copy[k, element]))
+            most = max(most, abs(now[k, element] - copy[row, element]))
             if renew:
-                copy[k, element] = now[k, element]
-        moved[places[k]] = most
+                copy[row, element] = now[k, element]
+        moved[places[row]] = most

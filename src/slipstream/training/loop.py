@@ -405,8 +405,8 @@ class Trainer:
         if not self.engine.dense.finite:
             raise diverged_after(self.state.step)
         recent = self.reports.state_dict()
-        skipping = self.skipping.saved(self.state)
         self.engine.tables.settle()
+        skipping = self.skipping.saved(self.state)  # a snapshot under way has seen what settled
         self.saver.begin(
             self.state.step,
             self.engine.tables.stores,
