@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from benchmarks.skipping.ledger import Outcome, Task
 from benchmarks.skipping.settled import Standing, standing
@@ -90,14 +89,15 @@ class Point:
         Args:
             change: The position of the change.
         """
-        return {seed: back(one["skipping"] or {}, change) for seed, one in self.runs.items()}
+        return {seed: back(one, change) for seed, one in self.runs.items()}
 
     def alarms_before(self, change: float) -> int:
-        """In how many seeds the guard raised an alarm before there was anything to see."""
-        return sum(
-            any(alarm["position"] < change for alarm in _alarms(one["skipping"] or {}))
-            for one in self.runs.values()
-        )
+        """How many alarms the guard raised before there was anything to see, in all seeds.
+
+        Args:
+            change: The position of the change.
+        """
+        return sum(position < change for one in self.runs.values() for position in alarms_of(one))
 
 
 Found = dict[tuple[str, float], Point]
@@ -110,19 +110,21 @@ def saved_share(outcome: Outcome) -> float:
     return float(outcome["skip_share"] or frozen or 0.0)
 
 
-def back(skipping: dict[str, Any], change: float) -> float | None:
+def alarms_of(outcome: Outcome) -> set[int]:
+    """Where the guard raised its alarms."""
+    guard = (outcome["skipping"] or {}).get("guard") or {}
+    return {one["position"] for one in guard.get("alarms", ())}
+
+
+def back(outcome: Outcome, change: float) -> float | None:
     """Inputs from a change to the first that is trained because the guard saw it."""
-    alarms = {one["position"] for one in _alarms(skipping)}
+    alarms, skipping = alarms_of(outcome), outcome["skipping"] or {}
     position = 0
     for decision in skipping.get("decisions", ()):
         if decision["position"] in alarms and decision["position"] >= change:
             return float(position - change)
         position += decision["inputs"]
     return None
-
-
-def _alarms(skipping: dict[str, Any]) -> list[dict[str, Any]]:
-    return list((skipping.get("guard") or {}).get("alarms", ()))
 
 
 def label(task: Task) -> str:

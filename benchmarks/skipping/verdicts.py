@@ -126,8 +126,8 @@ def overhead(points: Points) -> Verdict:
 def guard(points: Points) -> Verdict:
     """After a sudden change, inputs are let back soon enough."""
     goal = (
-        "guard after a sudden change, every seed: inputs back within 2 % of those after it, none "
-        "let back before it, AUC within 0.001"
+        "guard after a sudden change, every seed: inputs back within 2 % of those after it, AUC "
+        "within 0.001, no alarm before"
     )
     tried = [
         one
@@ -148,8 +148,7 @@ def guard(points: Points) -> Verdict:
         loss = max(one.loss.values())
         reached &= len(back) == len(one.runs) and late <= 0.02 and not early and loss <= 0.001
         when = f"{late:.1%}" if math.isfinite(late) else "never"
-        false = f", false alarms in {early} seeds" if early else ""
-        told.append(f"{one.rule} {when}{false}, {loss:.5f}")
+        told.append(f"{one.rule} {when}, {loss:.5f}, {early} alarms before")
     return f"{goal}: {'; '.join(told)}", "reached" if reached else "MISSED"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from slipstream.skipping.guard import Guard, surprise
 
-STEP, WINDOW = 400, 4000
+STEP, WINDOW, INPUTS = 400, 4000, 400_000
 
 
 class World:
@@ -23,7 +23,7 @@ class World:
         return logits, (self.random.random(n) < 1 / (1 + np.exp(-truth))).astype(np.float32)
 
 
-def walk(guard, world, steps, first=0):
+def walk(guard, world, steps, first=0, decision_of=lambda step: 1):
     """Go through steps, a third of whose inputs are skipped; where the guard raises an alarm."""
     for step in range(first, first + steps):
         before, position = step * STEP, (step + 1) * STEP
@@ -31,7 +31,8 @@ def walk(guard, world, steps, first=0):
         _, skipped = world.draw(100, position)
         if position >= world.mix_from:
             skipped[:60] = 1
-        guard.add(np.arange(before, before + 100), skipped, logits, trained)
+        numbers = np.arange(before, before + 100)
+        guard.add(decision_of(step), numbers, skipped, logits, trained)
         score = lambda numbers, at=position: world.draw(len(numbers), at)  # noqa: E731
         alarm = guard.look(before, position, score)
         if alarm is not None:
@@ -41,7 +42,7 @@ def walk(guard, world, steps, first=0):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_nothing_is_said_while_nothing_changes(seed):
-    guard = Guard(seed, WINDOW, 160)
+    guard = Guard(seed, WINDOW, 160, INPUTS)
     assert walk(guard, World(seed), 1000) is None
     assert guard.factor == 1
     assert guard.audited > 1000
@@ -49,7 +50,7 @@ def test_nothing_is_said_while_nothing_changes(seed):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_labels_that_no_longer_follow_the_model_are_seen_within_three_windows(seed):
-    guard = Guard(seed, WINDOW, 160)
+    guard = Guard(seed, WINDOW, 160, INPUTS)
     alarm = walk(guard, World(seed, wrong_from=200_000), 1000)
     assert 200_000 <= alarm.position <= 200_000 + 3 * WINDOW
     assert "surprise" in alarm.why
@@ -57,13 +58,58 @@ def test_labels_that_no_longer_follow_the_model_are_seen_within_three_windows(se
 
 
 def test_another_label_mix_of_what_is_skipped_is_seen():
-    alarm = walk(Guard(0, WINDOW, 160), World(0, mix_from=100_000), 1000)
+    alarm = walk(Guard(0, WINDOW, 160, INPUTS), World(0, mix_from=100_000), 1000)
     assert 100_000 <= alarm.position <= 100_000 + 2 * WINDOW
     assert "label rate of skipped inputs" in alarm.why
 
 
+def test_a_decision_that_skips_other_labels_is_no_alarm():
+    guard, world = Guard(0, WINDOW, 160, INPUTS), World(0, mix_from=100_000)
+    assert walk(guard, world, 1000, decision_of=lambda step: 1 + (step >= 249)) is None
+
+
+@pytest.mark.parametrize("by_label", [False, True])
+def test_false_alarms_are_as_rare_as_stated(by_label):
+    stated, runs, alarms = 0.3, 60, 0
+    for seed in range(runs):
+        inputs, world = 60 * 4 * STEP, World(seed)
+        guard = Guard(seed, 4 * STEP, 160, inputs, by_label=by_label, false_alarms=stated)
+        alarms += walk(guard, world, inputs // STEP) is not None
+    # With three standard errors for so few runs; tests that overlap make it fewer than stated.
+    assert alarms / runs <= stated + 3 * (stated * (1 - stated) / runs) ** 0.5
+    assert alarms, "stated so high, some run has one"
+
+
+class ByLabel(World):
+    """Inputs that are skipped where the label is as expected, by a pilot that changes its mind."""
+
+    def __init__(self, *args, **keys):
+        super().__init__(*args, **keys)
+        self.all = np.zeros((2, 400_000))
+
+    def step(self, guard, step):
+        logits, labels = self.draw(STEP, (step + 1) * STEP)
+        self.all[:, step * STEP : (step + 1) * STEP] = logits, labels
+        sharp = 0.5 if step % 200 < 100 else 2.0  # every decision skips others
+        wrong = np.where(labels > 0, 1 / (1 + np.exp(sharp * logits)), 1 / (1 + np.exp(-logits)))
+        kept = self.random.random(STEP) < 1.5 * wrong
+        numbers = step * STEP + np.flatnonzero(~kept)
+        guard.add(1 + step // 100, numbers, labels[~kept], logits[kept], labels[kept])
+        return guard.look(step * STEP, (step + 1) * STEP, lambda drawn: self.all[:, drawn])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_rule_that_skips_by_label_is_judged_by_all_inputs_whatever_it_skips(seed):
+    guard = Guard(seed, STEP, 64, 400_000, by_label=True)
+    world = ByLabel(seed, wrong_from=320_000)
+    alarms = [alarm for step in range(1000) if (alarm := world.step(guard, step)) is not None]
+    assert 320_000 <= alarms[0].position <= 320_000 + 3 * 1600
+    assert "surprise of all inputs" in alarms[0].why
+    assert list(guard.summary()["sees_surprise_of"]) == ["all"]
+
+
 def test_the_share_grows_back_slowly():
-    guard = Guard(0, WINDOW, 160)
+    guard = Guard(0, WINDOW, 160, INPUTS)
     alarm = walk(guard, World(0, wrong_from=100_000), 1000)
     factors, again = [], 2 * alarm.position  # as old as it was at the alarm
     for position in range(again - 10_000, again + 90_000, 20_000):
@@ -73,9 +119,9 @@ def test_the_share_grows_back_slowly():
 
 
 def test_it_goes_on_from_its_state_to_the_same_alarm():
-    one, world = Guard(0, WINDOW, 160), World(3, wrong_from=150_000)
+    one, world = Guard(0, WINDOW, 160, INPUTS), World(3, wrong_from=150_000)
     walk(one, world, 300)
-    other = Guard(0, WINDOW, 160)
+    other = Guard(0, WINDOW, 160, INPUTS)
     other.load_state_dict(json.loads(json.dumps(one.state_dict())))
     left = world.random.bit_generator.state
     alarm = walk(one, world, 500, first=300)

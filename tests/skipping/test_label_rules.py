@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_runs import skewed
+from small_runs import clicks, skewed
 
 from slipstream.config import Skip
 from slipstream.ordering import InputOrder
@@ -13,7 +13,7 @@ from slipstream.skipping.chance import uniform
 from slipstream.skipping.classifier import Classifier
 from slipstream.skipping.context import Context
 from slipstream.skipping.decision import Decision
-from slipstream.skipping.pilot import line_through, odds_of
+from slipstream.skipping.pilot import common_rate, line_through, odds_of
 from slipstream.skipping.rule import Drawn
 from slipstream.skipping.rules import RULES
 
@@ -28,7 +28,7 @@ def part():
 
 def classified(part, name, wanted):
     """What a rule makes of twenty inputs, over and over: how often each is trained, its offset."""
-    reader, base = Reader(part), InputOrder(len(part), epochs=EPOCHS)
+    reader, base = Reader(part), InputOrder(len(part))
     context = Context(Skip(), reader, base, None, "dlrm", 16, 3, None)
     rule = RULES[name](context)
     seen = reader.read(np.arange(len(part)))
@@ -62,6 +62,68 @@ def test_inputs_are_kept_with_the_chances_that_their_offset_corrects(part, name)
     often = np.minimum(chances[0.0], chances[1.0]) > 0.05  # where counting tells a ratio well
     assert often.sum() > 8
     assert np.abs(np.log(chances[1.0] / chances[0.0]) - offset)[often].max() < 0.2
+
+
+def in_epochs(part, name, epochs):
+    """A decision at the beginning of each epoch, and what it makes of all inputs."""
+    reader, base = Reader(part), InputOrder(len(part), epochs=epochs)
+    rule = RULES[name](Context(Skip(), reader, base, None, "dlrm", 16, 3, None))
+    classifier = Classifier(rule, reader, base, 3, 0.0)
+    numbers = np.arange(len(part))
+    none = reader.read(numbers[:0])
+    rule.see(reader.read(numbers[: len(part) // 2]), none)
+    for epoch in range(epochs):
+        frozen = rule.freeze()
+        sample = classifier.drawn(numbers, epoch)
+        frozen |= rule.fit(frozen, sample)
+        decision = Decision(1, 0, rule.search(frozen, sample, 0.5).threshold, frozen)
+        yield classifier(decision, numbers + epoch * len(part), numbers)
+        rule.see(reader.read(numbers), none)
+
+
+@pytest.mark.parametrize("name", ["case-control", "value-case-control"])
+def test_corrections_stay_right_when_inputs_come_again(name):
+    random = np.random.default_rng(1)  # labels that nothing can tell: 0.25 is the whole truth
+    labels = (random.random(20_000) < 0.25).astype(int)
+    columns = {f"c{k}": random.integers(0, 2000, 20_000) for k in range(4)}
+    part = clicks(20_000, labels=labels, columns=columns).train
+    labels = Reader(part).labels(np.arange(len(part)))
+    for verdict in in_epochs(part, name, 3):
+        kept, truth = verdict.train, np.log(labels.mean() / (1 - labels.mean()))
+        expected = 1 / (1 + np.exp(-(truth + verdict.logit_offset[kept])))
+        error = np.sqrt((expected * (1 - expected)).sum())
+        assert abs(labels[kept].sum() - expected.sum()) < 4 * error
+        assert 0.4 < kept.mean() < 0.6
+
+
+def test_an_input_is_taken_out_of_the_counts_that_it_was_counted_in(part):
+    reader = Reader(part)
+    everything, few = reader.read(np.arange(len(part))), reader.read(np.arange(25))
+    clicks = np.zeros((reader.rows, 2), dtype=np.uint32)
+    everything.count_labels(clicks)
+    common = common_rate(clicks)
+    found = few.odds_without_own(clicks, common, 20.0)
+    assert max(np.bincount(few.values)) > 1, "some row is accessed several times"
+    for number in range(25):
+        own, others = reader.read(np.array([number])), clicks.copy()
+        alone = np.zeros_like(clicks)
+        own.count_labels(alone)
+        others -= alone
+        n, ones = others.astype(float).T
+        rate = (ones + 20 * common) / (n + 20)
+        odds = np.log(rate / (1 - rate)) - np.log(common / (1 - common))
+        assert found[number] == pytest.approx(own.sums(odds)[0], abs=1e-6)
+
+
+def test_every_input_is_counted_once_whatever_comes_again(part):
+    reader, base = Reader(part), InputOrder(len(part), epochs=3)
+    rule = RULES["case-control"](Context(Skip(), reader, base, None, "dlrm", 16, 3, None))
+    some = [reader.read(np.arange(a, b)) for a, b in ((0, 100), (50, 200), (0, len(part)))]
+    rule.see(some[0], some[1])
+    rule.see(some[2], some[0])
+    once = np.zeros((reader.rows, 2), dtype=np.uint32)
+    some[2].count_labels(once)
+    assert np.array_equal(rule.state_dict()["clicks"], once)
 
 
 def test_chances_are_even_and_their_own_for_each_name_and_epoch():

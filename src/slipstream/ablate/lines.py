@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slipstream.config import Config
+from slipstream.config.skip import READ_BY
 from slipstream.data.dataset import Dataset
 from slipstream.data.schema import Schema
 from slipstream.skipping.rule import Rule
@@ -153,10 +154,8 @@ def _models(model: Keys, fair: Keys) -> Iterator[Line]:
 
 def _plain(rule: str, setting: Keys, fair: Keys) -> Keys:
     """A rule by itself, without any other block."""
-    hot = fair if RULES[rule].NEEDS_HOT else {}
-    if rule != "published":
-        hot = {key: value for key, value in hot.items() if key not in _OF_PUBLISHED}
-    return {**setting, **hot, "strategy": "plain", "skip.rule": rule}
+    read = {k: v for k, v in fair.items() if rule in READ_BY[k.removeprefix("skip.")]}
+    return {**setting, **read, "strategy": "plain", "skip.rule": rule}
 
 
 def _controls(rule: str) -> tuple[str, ...]:

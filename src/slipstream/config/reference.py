@@ -12,6 +12,7 @@ from typing import get_origin
 
 from slipstream.config.config import Config
 from slipstream.config.keys import Section, allowed, default_of, keys_of, section_of, without_none
+from slipstream.config.skip import Skip, read_by
 
 BEGIN, END = "<!-- keys: begin -->", "<!-- keys: end -->"
 
@@ -46,7 +47,9 @@ def _rows(section: type[Section], where: str) -> Iterator[str]:
             value = list(default) if isinstance(default, tuple) else default
             text = files.dump({"": value}).partition(":")[2].strip() if value != "" else ""
             shown = f"`{text}`" if text else ""
-            yield f"| `{path}` | {allowed(hint, meaning)} | {shown} | {meaning.text} |"
+            rules = read_by(one.name) if section is Skip else ""
+            meant = f"({rules}) {meaning.text}" if rules else meaning.text
+            yield f"| `{path}` | {allowed(hint, meaning)} | {shown} | {meant} |"
 
 
 if __name__ == "__main__":

@@ -78,6 +78,16 @@ class Embeddings:
                 self.stores, self.fast, lambda group, rows: self.before_write(group, rows)
             )
 
+    def also_tell(self, other: BeforeWrite) -> None:
+        """Tell one more, after those who are told, before rows of the slow store are changed."""
+        told = self.before_write
+
+        def both(group: int, rows: Array) -> None:
+            told(group, rows)
+            other(group, rows)
+
+        self.before_write = both
+
     def keep(self, kept: Sequence[Moves], step: int = 0) -> None:
         """Bring in the rows that are in the fast tier before the first step; `step` are done."""
         if self.mover is not None:

@@ -87,6 +87,18 @@ class Accesses:
         """Add each access to the rows of `into`, `[rows, 2]`: all, and those with label 1."""
         kernels.count_labels(*self._rows, self.labels, into)
 
+    def odds_without_own(self, clicks: Array, common: float, smoothing: float) -> Array:
+        """For each input the sum of its rows' log-odds, where it was counted once and is not to be.
+
+        Args:
+            clicks: Accesses of each row, and those with label 1: `[rows, 2]`.
+            common: The share of accesses with label 1.
+            smoothing: Each row has so many accesses of the common rate added.
+        """
+        out = np.zeros(len(self), dtype=np.float64)
+        kernels.odds_without_own(*self._rows, self.labels, clicks, common, smoothing, out)
+        return out
+
 
 class Reader:
     """Reads the accesses of inputs of a part.

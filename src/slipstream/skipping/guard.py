@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from slipstream.data.inputs import Array
+from slipstream.report.statistics import t_quantile
 from slipstream.skipping.chance import uniform
 
 LogitsOf = Callable[[Array], tuple[Array, Array]]
 """The logits of the inputs of these numbers, as the model is now, and their labels."""
 
-Z = 4.0  # standard errors from which a change is believed
-RISE = 0.01  # and by how much the surprise must have risen
+FALSE_ALARMS = 0.01  # the chance of any alarm in a run in which nothing changes
+RISE = 0.01  # by how much the surprise must have risen, however sure that is
 SHIFT = 0.25  # and by how much of itself the label rate must have shifted
 LEAST = 64  # inputs in a window without which nothing is said
 WINDOWS = 6  # windows before which nothing is said
@@ -38,26 +41,46 @@ class Guard:
     In each window a sample of the skipped inputs is scored, not trained. What is compared with all
     windows since the last alarm is their surprise: their loss, less the loss that the model itself
     expects, which is 0 on average for a model that knows its world, whichever inputs are asked
-    about. So is the surprise of what is trained, which costs nothing, and the label rate of all
-    skipped inputs over that of all inputs. When one of them has changed by more than windows
-    differ anyway, everything is trained from there on, and the share grows back slowly. It sees
-    gross changes, never 0.0005 AUC.
+    about. So is the surprise of what is trained, which costs nothing. The label rate of all skipped
+    inputs over that of all inputs is compared with windows of the same decision: another one skips
+    others, with other labels. When one of them has changed by more than windows differ anyway,
+    everything is trained from there on, and the share grows back slowly. It sees gross changes,
+    never 0.0005 AUC.
+
+    Every look is a few tests, and a run has many looks. Each test is as strict as it takes for all
+    of them together to raise an alarm in `false_alarms` of the runs in which nothing changes.
 
     Args:
         seed: Of the run.
         window: Positions of a window; where so few are scored that nothing could be said, more.
         audit: The most skipped inputs that are scored in one.
-        by_label: Whether inputs are skipped by their label too: then the surprise of those that
-            are is none of the model's, and only what is trained is looked at.
+        inputs: Positions of the whole run.
+        by_label: Whether inputs are skipped by their label too. Then the surprise of either part
+            alone is the rule's, and moves with each decision; that of both together, each weighed
+            by its size, is the model's again, and is looked at instead.
+        false_alarms: The chance of any alarm in a run in which nothing changes.
 
     Attributes:
         factor: How much of the wanted share is skipped.
     """
 
-    def __init__(self, seed: int, window: int, audit: int, *, by_label: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int,
+        window: int,
+        audit: int,
+        inputs: int,
+        *,
+        by_label: bool = False,
+        false_alarms: float = FALSE_ALARMS,
+    ) -> None:
         self._by_label = by_label
         self._seed, self._window = seed, max(round(LEAST / AUDITED), window)
         self._audit = min(audit, round(AUDITED * self._window))
+        looks = max(1, inputs // self._window)
+        # Surprise is tested over one to LAST windows, of all inputs or of two parts; labels once,
+        # for a shift either way.
+        self._chance = false_alarms / looks / (LAST * (1 if by_label else 2) + 2)
         self.factor = 1.0
         self.alarms: list[Alarm] = []
         self.audited, self.audit_loss = 0, 0.0
@@ -65,19 +88,27 @@ class Guard:
         self._waiting: list[int] = []
         self._now = _Mix()
         self._before = _Mix()
+        self._decision = 0
         self._skipped, self._trained = _Windows(), _Windows()
-        self._surprise, self._inputs = 0.0, 0
+        self._surprise, self._inputs, self._left_out = 0.0, 0, 0
 
-    def add(self, numbers: Array, skipped: Array, logits: Array, trained: Array) -> None:
+    def add(
+        self, decision: int, numbers: Array, skipped: Array, logits: Array, trained: Array
+    ) -> None:
         """Take note of a step.
 
         Args:
+            decision: The number of the decision that held for it.
             numbers: The inputs that were skipped with it.
             skipped: Their labels.
-            logits: Of the inputs that it trained, as they count in the loss.
+            logits: Of the inputs that it trained, as the model predicts them.
             trained: Their labels.
         """
+        if decision != self._decision:
+            self._decision = decision
+            self._before, self._now = _Mix(), _Mix()
         self._now.add(skipped, trained)
+        self._left_out += len(skipped)
         self._surprise += float(surprise(logits, trained).sum())
         self._inputs += len(trained)
         room = self._audit - len(self._waiting)
@@ -92,13 +123,16 @@ class Guard:
             return None
         audited = self._audited(logits_of)
         trained = self._surprise / self._inputs if self._inputs >= LEAST else None
-        self._surprise, self._inputs = 0.0, 0
-        self._skipped.join(audited)
-        self._trained.join(trained)
+        if self._by_label:
+            self._trained.join(self._of_all(audited, trained))
+        else:
+            self._skipped.join(None if len(audited) < LEAST else float(audited.mean()))
+            self._trained.join(trained)
+        self._surprise, self._inputs, self._left_out = 0.0, 0, 0
         why = (
-            self._skipped.risen("skipped")
-            or self._trained.risen("trained")
-            or self._before.shifted(self._now)
+            self._skipped.risen("skipped", self._chance)
+            or self._trained.risen(self._what, self._chance)
+            or self._before.shifted(self._now, self._chance)
         )
         if why:
             self._skipped, self._trained = _Windows(), _Windows()
@@ -110,17 +144,27 @@ class Guard:
         self._now = _Mix()
         return None
 
-    def _audited(self, logits_of: LogitsOf) -> float | None:
-        """The mean surprise of what was drawn; None of too few."""
-        if not self._waiting:
+    @property
+    def _what(self) -> str:
+        """What beside skipped inputs is looked at."""
+        return "all" if self._by_label else "trained"
+
+    def _of_all(self, audited: Array, trained: float | None) -> float | None:
+        """The mean surprise of all inputs of the window; None where too little of it is known."""
+        share = self._left_out / max(1, self._left_out + self._inputs)
+        if trained is None or len(audited) < share * LEAST:
             return None
+        return (1 - share) * trained + share * float(audited.mean()) if share else trained
+
+    def _audited(self, logits_of: LogitsOf) -> Array:
+        """The surprise of each input that was drawn."""
+        if not self._waiting:
+            return np.zeros(0)
         logits, labels = logits_of(np.array(self._waiting, dtype=np.int64))
         self._waiting = []
         self.audited += len(labels)
         self.audit_loss += float(np.logaddexp(0, np.where(labels > 0, -logits, logits)).sum())
-        if self._by_label or len(labels) < LEAST:
-            return None
-        return float(surprise(logits, labels).mean())
+        return surprise(logits, labels)
 
     def grow(self, position: int, interval: int) -> None:
         """Before a decision: skip more again, once the model is as old as it was at the alarm.
@@ -140,7 +184,7 @@ class Guard:
             "waiting": list(self._waiting),
             "mixes": [list(vars(one).values()) for one in (self._now, self._before)],
             "windows": [list(vars(one).values()) for one in (self._skipped, self._trained)],
-            "trained": [self._surprise, self._inputs],
+            "trained": [self._surprise, self._inputs, self._left_out, self._decision],
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -151,17 +195,15 @@ class Guard:
         self._waiting = list(state["waiting"])
         self._now, self._before = (_Mix(*one) for one in state["mixes"])
         self._skipped, self._trained = (_Windows(*one) for one in state["windows"])
-        self._surprise, self._inputs = state["trained"]
+        self._surprise, self._inputs, self._left_out, self._decision = state["trained"]
 
     def summary(self) -> dict[str, Any]:
         """What it saw, and what it can see."""
+        sees = {} if self._by_label else {"skipped": self._skipped.sees(self._chance)}
         return {
             "alarms": [one._asdict() for one in self.alarms],
             "inputs_audited": self.audited,
-            "sees_surprise_of": {
-                "skipped": self._skipped.sees(),
-                "trained": self._trained.sees(),
-            },
+            "sees_surprise_of": sees | {self._what: self._trained.sees(self._chance)},
         }
 
 
@@ -174,6 +216,12 @@ def surprise(logits: Array, labels: Array) -> Array:
     """
     chance = 1 / (1 + np.exp(-np.clip(logits, -30, 30)))
     return np.asarray((chance - (labels > 0)) * logits, dtype=np.float64)
+
+
+@cache
+def _student(chance: float, freedom: int) -> float:
+    """How many standard errors Student's t exceeds with a small chance."""
+    return t_quantile(1 - chance, freedom)
 
 
 class _Windows:
@@ -206,19 +254,23 @@ class _Windows:
     def mean(self) -> float:
         return self.total / max(1.0, self.n)
 
-    def sees(self, windows: int = LAST) -> float | None:
-        """The rise that so many windows would have to show; None before there are enough to say."""
+    def sees(self, chance: float, windows: int = LAST) -> float | None:
+        """The rise that so many windows would have to show; None before there are enough to say.
+
+        Args:
+            chance: That of as high a rise where nothing has changed.
+            windows: So many of the last ones are looked at together.
+        """
         if self.n < WINDOWS:
             return None
         variance = max(0.0, self.squares - self.n * self.mean**2) / (self.n - 1)
-        # From few windows the spread is known less well, and more must be seen.
-        error = Z * (1 + 4 / self.n) * math.sqrt(variance * (1 / windows + 1 / self.n))
+        error = _student(chance, int(self.n) - 1) * math.sqrt(variance * (1 / windows + 1 / self.n))
         return max(RISE, error)
 
-    def risen(self, which: str) -> str:
+    def risen(self, which: str, chance: float) -> str:
         """Why the last windows are higher by more than chance; nothing if they are not."""
         for windows in range(1, len(self.last) + 1):
-            mean, rise = sum(self.last[-windows:]) / windows, self.sees(windows)
+            mean, rise = sum(self.last[-windows:]) / windows, self.sees(chance, windows)
             if rise is not None and mean > self.mean + rise:
                 return (
                     f"the surprise of {which} inputs rose from {self.mean:.4f} to {mean:.4f}: they "
@@ -228,34 +280,36 @@ class _Windows:
 
 
 class _Mix:
-    """Skipped and all inputs, and the positives among them."""
+    """Skipped inputs, the positives among them, and how many were to be expected.
 
-    def __init__(self, skipped: int = 0, positive: int = 0, all_: int = 0, all_positive: int = 0):
-        self.skipped, self.positive = skipped, positive
-        self.all, self.all_positive = all_, all_positive
+    Expected are as many as if the rate were that of all inputs, step by step: inputs of one step
+    are of one time, so a rate that changes with time changes both.
+    """
+
+    def __init__(self, skipped: int = 0, positive: int = 0, expected: float = 0.0) -> None:
+        self.skipped, self.positive, self.expected = skipped, positive, expected
 
     def add(self, skipped: Array, trained: Array) -> None:
-        positive = int((skipped > 0).sum())
+        positive, inputs = int((skipped > 0).sum()), len(skipped) + len(trained)
         self.skipped += len(skipped)
         self.positive += positive
-        self.all += len(skipped) + len(trained)
-        self.all_positive += positive + int((trained > 0).sum())
+        self.expected += len(skipped) * (positive + int((trained > 0).sum())) / max(1, inputs)
 
     def join(self, other: _Mix) -> None:
         self.skipped += other.skipped
         self.positive += other.positive
-        self.all += other.all
-        self.all_positive += other.all_positive
+        self.expected += other.expected
 
-    def shifted(self, now: _Mix) -> str:
+    def shifted(self, now: _Mix, chance: float) -> str:
         """Why the label rate of what is skipped is another one, beside that of all inputs."""
-        if min(self.skipped, now.skipped) < 4 * LEAST or not (self.positive and self.all_positive):
+        if min(self.skipped, now.skipped) < 4 * LEAST or not (self.positive and now.expected):
             return ""
-        expected = self.positive / self.skipped
-        expected *= (now.all_positive / now.all) / (self.all_positive / self.all)
-        found = now.positive / now.skipped
-        error = math.sqrt(max(expected, 1e-9) * (1 / now.skipped + 1 / self.skipped))
-        if abs(found - expected) < max(SHIFT * expected, Z * error):
+        scale = now.expected / self.expected
+        expected, found = self.positive * scale / now.skipped, now.positive / now.skipped
+        # The root of a count has about the same spread, whatever the count is: twice it, one.
+        roots = [2 * math.sqrt(one + 3 / 8) for one in (self.positive, now.positive)]
+        errors = abs(roots[1] - roots[0] * math.sqrt(scale)) / math.sqrt(1 + scale)
+        if abs(found - expected) < SHIFT * expected or errors < NormalDist().inv_cdf(1 - chance):
             return ""
         return (
             f"the label rate of skipped inputs is {found:.4f}, where that of all inputs lets "

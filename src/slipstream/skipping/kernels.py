@@ -137,20 +137,79 @@ def count_labels(
 
 
 @compiled
-def changes(now: Array, copy: Array, places: Array, renew: bool, moved: Array) -> None:
+def odds_without_own(
+    ids: Array,
+    starts: Array,
+    values: Array,
+    offsets: Array,
+    labels: Array,
+    clicks: Array,
+    common: float,
+    smoothing: float,
+    out: Array,
+) -> None:
+    """Write for each input the sum of its rows' log-odds, its own accesses not counted.
+
+    Args:
+        ids: Of the single columns.
+        starts: Their tables' first rows.
+        values: Of the list columns.
+        offsets: Where lists begin.
+        labels: Of the inputs.
+        clicks: Accesses of each row, and those with label 1, with these inputs counted once each.
+        common: The share of accesses with label 1.
+        smoothing: Each row has so many accesses of the common rate added.
+        out: For each input.
+    """
+    longest = 0
+    for i in range(len(out)):
+        here = len(starts)
+        for column in range(len(offsets)):
+            here += offsets[column, i + 1] - offsets[column, i]
+        longest = max(longest, here)
+    rows = np.empty(longest, dtype=np.int64)
+    base = np.log(common / (1 - common))
+    for i in range(len(out)):
+        n = 0
+        for c in range(len(starts)):
+            rows[n] = starts[c] + ids[i, c]
+            n += 1
+        for column in range(len(offsets)):
+            for k in range(offsets[column, i], offsets[column, i + 1]):
+                rows[n] = values[k]
+                n += 1
+        mine = np.sort(rows[:n])
+        positive = 1 if labels[i] > 0 else 0
+        total, first = 0.0, 0
+        while first < n:  # a row that an input accesses several times was counted as often
+            last = first + 1
+            while last < n and mine[last] == mine[first]:
+                last += 1
+            times = last - first
+            seen = clicks[mine[first], 0] - times + smoothing
+            rate = (clicks[mine[first], 1] - times * positive + smoothing * common) / seen
+            total += times * (np.log(rate / (1 - rate)) - base)
+            first = last
+        out[i] = total
+
+
+@compiled
+def changes(now: Array, copy: Array, some: Array, places: Array, renew: bool, moved: Array) -> None:
     """Raise what each row has moved to the largest change of an element.
 
     Args:
-        now: Rows as they are.
-        copy: The same rows as they were; overwritten if `renew`.
-        places: Where each stands in `moved`.
+        now: Some rows as they are.
+        copy: Rows as they were; those are overwritten if `renew`.
+        some: Where each stands in `copy`.
+        places: Where each row of the copy stands in `moved`.
         renew: Whether to compare with the rows as they are from here on.
         moved: The largest change of each row so far.
     """
     for k in range(len(now)):
-        most = moved[places[k]]
+        row = some[k]
+        most = moved[places[row]]
         for element in range(now.shape[1]):
-            most = max(most, abs(now[k, element] - copy[k, element]))
+            most = max(most, abs(now[k, element] - copy[row, element]))
             if renew:
-                copy[k, element] = now[k, element]
-        moved[places[k]] = most
+                copy[row, element] = now[k, element]
+        moved[places[row]] = most

@@ -21,14 +21,50 @@ def odds_of(clicks: Array, smoothing: float) -> Array:
         clicks: Accesses of each row, and those with label 1: `[rows, 2]`.
         smoothing: Each row has so many accesses of the common rate added.
     """
-    seen, positive = (int(one) for one in clicks.sum(axis=0, dtype=np.int64))
-    common = min(max(positive / max(1, seen), 1e-6), 1 - 1e-6)
+    common = common_rate(clicks)
     odds = np.empty(len(clicks), dtype=np.float32)
     for first in range(0, len(clicks), _AT_ONCE):
         n, ones = clicks[first : first + _AT_ONCE].astype(np.float64).T
         rate = (ones + smoothing * common) / (n + smoothing)
         odds[first : first + _AT_ONCE] = np.log(rate / (1 - rate)) - np.log(common / (1 - common))
     return odds
+
+
+def common_rate(clicks: Array) -> float:
+    """The share of accesses with label 1; never quite 0 or 1."""
+    seen, positive = (int(one) for one in clicks.sum(axis=0, dtype=np.int64))
+    return min(max(positive / max(1, seen), 1e-6), 1 - 1e-6)
+
+
+def sums_of(frozen: Mapping[str, Array], accesses: Accesses) -> Array:
+    """The sum of its rows' log-odds for each input, by other inputs than itself.
+
+    What an input's own label has added would tell the pilot the answer, and inputs would be
+    skipped for being right about what it was told.
+
+    Args:
+        frozen: `odds` of each row; where inputs come again also the `clicks` they are of, `counted`
+            (a bit for each input: whether it is among them), and `prior` (common rate, smoothing).
+        accesses: The inputs.
+    """
+    sums = accesses.sums(frozen["odds"])
+    if "counted" not in frozen:
+        return sums
+    told = bits_of(frozen["counted"], accesses.numbers)
+    if told.any():
+        common, smoothing = frozen["prior"].tolist()
+        sums = np.where(told, accesses.odds_without_own(frozen["clicks"], common, smoothing), sums)
+    return sums
+
+
+def bits_of(bits: Array, numbers: Array) -> Array:
+    """Whether the bit of each number is set."""
+    return np.asarray((bits[numbers >> 3] >> (numbers & 7).astype(np.uint8)) & 1, dtype=bool)
+
+
+def set_bits(bits: Array, numbers: Array) -> None:
+    """Set the bit of each number."""
+    np.bitwise_or.at(bits, numbers >> 3, np.uint8(1) << (numbers & 7).astype(np.uint8))
 
 
 def line_through(sums: Array, labels: Array) -> Array:
@@ -55,10 +91,10 @@ def wrong(frozen: Mapping[str, Array], accesses: Accesses) -> tuple[Array, Array
     """The chances that the pilot is wrong about an input: if its label is 1, and if it is 0.
 
     Args:
-        frozen: `odds` of each row, and the `line` through their sums.
+        frozen: What `sums_of` needs, and the `line` through these sums.
         accesses: The inputs.
     """
     bias, slope = frozen["line"]
-    log_odds = np.clip(bias + slope * accesses.sums(frozen["odds"]), -_BOUND, _BOUND)
+    log_odds = np.clip(bias + slope * sums_of(frozen, accesses), -_BOUND, _BOUND)
     p = 1 / (1 + np.exp(-log_odds))
     return 1 - p, p

@@ -66,6 +66,7 @@ class Rule:
         FREEZES: Whether it leaves rows as they are, by `still`.
         GATHERED: Bytes of what it gathers for each row.
         FROZEN: Bytes of what a decision freezes for each row.
+        FROZEN_AGAIN: Bytes more of it where inputs come again, in another epoch.
         NEEDS_HOT: Whether it asks for the hot rows.
         GUARDED: Whether the guard is on where `skip.guard` is not set.
         MAKES_UP: Whether a decision makes up for what those before it skipped too much or too
@@ -78,6 +79,7 @@ class Rule:
     FREEZES: ClassVar[bool] = False
     GATHERED: ClassVar[int] = 0
     FROZEN: ClassVar[int] = 0
+    FROZEN_AGAIN: ClassVar[int] = 0
     NEEDS_HOT: ClassVar[bool] = False
     GUARDED: ClassVar[bool] = True
     MAKES_UP: ClassVar[bool] = True

@@ -95,9 +95,8 @@ class Skipper:
             return []
         with self._timed("audit"):
             n = plan.n_valid
-            if plan.logit_offset is not None:
-                logits = logits + plan.logit_offset[: len(logits)]
-            self.guard.add(numbers, labels, logits[:n].numpy(), plan.labels[:n].numpy())
+            trained = (logits[:n].numpy(), plan.labels[:n].numpy())
+            self.guard.add(plan.decision, numbers, labels, *trained)
             alarm = self.guard.look(before, plan.next_position, self._logits_of)
         if alarm is None:
             return []
@@ -279,7 +278,8 @@ def _guard(kind: type[Rule], context: Context) -> Guard | None:
     if not wanted:
         return None
     window = round(keys.guard_window * context.base.per_epoch)
-    return Guard(context.seed, window, keys.audit_inputs, by_label=kind.CHANCES)
+    inputs = len(context.base)
+    return Guard(context.seed, window, keys.audit_inputs, inputs, by_label=kind.CHANCES)
 
 
 def _under(arrays: Mapping[str, Any], start: str) -> dict[str, Any]:

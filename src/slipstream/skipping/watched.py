@@ -34,10 +34,10 @@ class Watched:
 
     def moved(self) -> list[float]:
         """The largest change of each since it was last asked for; nothing at the first time."""
-        if not self._snapshot.taken:
-            self._snapshot.take()
-            return []
-        return [float(one) for one in self._snapshot.moved(renew=True)]
+        first = not self._snapshot.taken
+        self._snapshot.begin()
+        self._snapshot.finish()
+        return [] if first else [float(one) for one in self._snapshot.moved()]
 
     def state_dict(self) -> dict[str, Array]:
         """The rows as they were when last asked for."""

@@ -144,7 +144,8 @@ def _skipping(layout: Layout, dataset: Dataset, config: Config) -> int:
     if name == "none":
         return 0
     kind, rows = rule(name), sum(table.rows for table in dataset.schema.tables)
-    kept = rows * (kind.GATHERED + _LIVE * kind.FROZEN)
+    frozen = kind.FROZEN + (kind.FROZEN_AGAIN if config.epochs > 1 else 0)
+    kept = rows * (kind.GATHERED + _LIVE * frozen)
     hot = 0
     if kind.NEEDS_HOT:
         elements = sum(4 * table.rows * table.dim for table in layout.tables)

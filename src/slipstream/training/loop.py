@@ -43,6 +43,7 @@ from slipstream.training.run import Run
 from slipstream.training.schedule import rate
 from slipstream.training.skip import Skipping
 from slipstream.training.state import DOES_NOT_FIT, Hooks, State, StoppedError, no_better
+from slipstream.training.strategies import answers
 from slipstream.training.summary import summary_of
 
 __all__ = ["DivergedError", "Hooks", "State", "StoppedError", "Trainer", "train"]
@@ -88,6 +89,10 @@ def train(
     build.use_device(config)
     build.check(config, dataset)
     order = build.order_of(config, dataset)
+    if not resume:
+        chosen = answers(config)
+        for unread in config.skip.unread(chosen.skipping, chosen.ordering):
+            hooks.say(unread)
     config = build.resolved(config, order)
     if dataset.folder is not None:
         config = replace(config, data=str(dataset.folder.absolute()))
@@ -405,8 +410,8 @@ class Trainer:
         if not self.engine.dense.finite:
             raise diverged_after(self.state.step)
         recent = self.reports.state_dict()
-        skipping = self.skipping.saved(self.state)
         self.engine.tables.settle()
+        skipping = self.skipping.saved(self.state)  # a snapshot under way has seen what settled
         self.saver.begin(
             self.state.step,
             self.engine.tables.stores,

@@ -10,7 +10,15 @@ import numpy as np
 from slipstream.data.inputs import Array
 from slipstream.skipping.accesses import Accesses
 from slipstream.skipping.context import Context
-from slipstream.skipping.pilot import line_through, odds_of, wrong
+from slipstream.skipping.pilot import (
+    bits_of,
+    common_rate,
+    line_through,
+    odds_of,
+    set_bits,
+    sums_of,
+    wrong,
+)
 from slipstream.skipping.rule import Drawn, Rule
 
 
@@ -26,24 +34,43 @@ class CaseControl(Rule):
     SEES: ClassVar[tuple[bool, bool]] = (True, True)
     GATHERED: ClassVar[int] = 8
     FROZEN: ClassVar[int] = 4
+    FROZEN_AGAIN: ClassVar[int] = 8
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._clicks = np.zeros((context.reader.rows, 2), dtype=np.uint32)
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        reader = self.context.reader
+        self._clicks = np.zeros((reader.rows, 2), dtype=np.uint32)
+        self._counted = np.zeros(-(-len(reader.part) // 8), dtype=np.uint8)  # a bit for each input
 
     def see(self, trained: Accesses | None, skipped: Accesses | None) -> None:
-        """Count accesses and clicks of all inputs: the pilot is one of the whole data."""
+        """Count accesses and clicks of all inputs, each once: the pilot is one of the whole data.
+
+        An input that comes again tells nothing new, and counted once it can be taken out again.
+        """
         for one in (trained, skipped):
             assert one is not None, "SEES says so"
-            one.count_labels(self._clicks)
+            fresh = ~bits_of(self._counted, one.numbers)
+            if not fresh.any():
+                continue
+            new = one if fresh.all() else self.context.reader.read(one.numbers[fresh])
+            new.count_labels(self._clicks)
+            set_bits(self._counted, new.numbers)
 
     def freeze(self) -> dict[str, Array]:
-        """The log-odds of each row."""
-        return {"odds": odds_of(self._clicks, self.keys.smoothing)}
+        """The log-odds of each row, and what takes an input out of them that comes again."""
+        frozen = {"odds": odds_of(self._clicks, self.keys.smoothing)}
+        if self.context.base.epochs > 1:
+            prior = np.array([common_rate(self._clicks), self.keys.smoothing])
+            frozen |= {"clicks": self._clicks.copy(), "counted": self._counted.copy()}
+            frozen["prior"] = prior
+        return frozen
 
     def fit(self, frozen: Mapping[str, Array], drawn: Drawn) -> dict[str, Array]:
-        """The line through the sums of log-odds, on inputs that are not counted yet."""
-        sums = drawn.accesses.sums(frozen["odds"])
+        """The line through the sums of log-odds, by other inputs than those that they are of."""
+        sums = sums_of(frozen, drawn.accesses)
         return {"line": line_through(sums, (drawn.labels > 0).astype(np.float64))}
 
     def weight(self, frozen: Mapping[str, Array], accesses: Accesses) -> Array:
@@ -68,13 +95,14 @@ class CaseControl(Rule):
         return np.asarray(np.log(kept[0] / kept[1]), dtype=np.float32)
 
     def forget(self) -> None:
-        """What was counted counts for a tenth."""
-        self._clicks //= 10
+        """Count from the beginning: of an input that is half forgotten it is not known how much."""
+        self._begin_anew()
 
     def state_dict(self) -> dict[str, Array]:
-        """The counts."""
-        return {"clicks": self._clicks}
+        """The counts, and of which inputs they are."""
+        return {"clicks": self._clicks, "counted": self._counted}
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
         """Go on counting."""
         self._clicks[:] = state["clicks"]
+        self._counted[:] = state["counted"]

@@ -25,7 +25,7 @@ class Freeze(Movement):
     GUARDED: ClassVar[bool] = False
     MAKES_UP: ClassVar[bool] = False
     FREEZES: ClassVar[bool] = True
-    GATHERED: ClassVar[int] = 5
+    GATHERED: ClassVar[int] = 14
     FROZEN: ClassVar[int] = 4
 
     def __init__(self, context: Context) -> None:

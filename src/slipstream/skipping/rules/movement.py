@@ -27,13 +27,13 @@ class Movement(Rule):
     EXPLORES: ClassVar[float] = 0.02
     SEES: ClassVar[tuple[bool, bool]] = (True, False)
     NEEDS_HOT: ClassVar[bool] = True
-    GATHERED: ClassVar[int] = 4
+    GATHERED: ClassVar[int] = 13
     FROZEN: ClassVar[int] = 4
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._snapshot = Snapshot(context, context.hot_rows.rows)
-        self._touched = accesses_so_far(context)
+        self._touched, self._at_snapshot = accesses_so_far(context), accesses_so_far(context)
 
     def see(self, trained: Accesses | None, skipped: Accesses | None) -> None:
         """Count the touches since the last snapshot."""
@@ -42,23 +42,39 @@ class Movement(Rule):
             trained.count(self._touched)
 
     def due(self, plan: Plan, before: int) -> bool:
-        """The first snapshot comes an interval before the first decision."""
+        """With the end of a snapshot that began when a decision was due.
+
+        The first one begins an interval before the first decision. One that is still under way
+        when the next is due ends there.
+        """
         context = self.context
-        if not self._snapshot.taken and plan.next_position >= context.first - context.every:
-            self._snapshot.take()
+        ended = self._snapshot.go_on()
+        if not self._snapshot.taken:
+            if plan.next_position >= context.first - context.every:
+                self._begin()
             return False
-        return super().due(plan, before) and self._snapshot.taken
+        if super().due(plan, before):
+            if self._snapshot.under_way:
+                self._snapshot.finish()
+                ended = True
+            if not (ended and self._snapshot.compares):
+                ended = self._begin()
+        return ended and self._snapshot.compares
+
+    def _begin(self) -> bool:
+        """Begin a snapshot; whether it has ended at once."""
+        self._touched, self._at_snapshot = accesses_so_far(self.context), self._touched
+        return self._snapshot.begin()
 
     def freeze(self) -> dict[str, Array]:
         """How far each row has moved; infinitely where it is not judged."""
         rows = self._snapshot.rows
-        touched = self._touched[rows]
+        touched = self._at_snapshot[rows]
         judged = self.live(rows) & (touched >= self.keys.least_touches)
         size = np.maximum(self._snapshot.spread() * np.sqrt(np.maximum(touched, 1)), 1e-30)
-        relative = self._snapshot.moved(renew=True) / size
+        relative = self._snapshot.moved() / size
         moved = np.full(self.context.reader.rows, np.inf, dtype=np.float32)
         moved[rows] = np.where(judged, relative, np.inf)
-        self._touched[:] = 0
         return {"moved": moved}
 
     def live(self, rows: Array) -> Array:
@@ -85,10 +101,15 @@ class Movement(Rule):
         )
 
     def state_dict(self) -> dict[str, Array]:
-        """The snapshot, and the touches since."""
-        return {"touched": self._touched, **self._snapshot.state_dict()}
+        """The snapshot, and the touches before it and since."""
+        touched = {"touched": self._touched}
+        if self._snapshot.under_way:
+            touched["at_snapshot"] = self._at_snapshot
+        return touched | self._snapshot.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
         """Go on with a snapshot."""
         self._touched[:] = state["touched"]
+        if "at_snapshot" in state:
+            self._at_snapshot[:] = state["at_snapshot"]
         self._snapshot.load_state_dict(state)

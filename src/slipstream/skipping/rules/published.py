@@ -36,6 +36,7 @@ class Published(Rule):
     GUARDED: ClassVar[bool] = False
     NEEDS_HOT: ClassVar[bool] = True
     MAKES_UP: ClassVar[bool] = False
+    GATHERED: ClassVar[int] = 5
     FROZEN: ClassVar[int] = 4
 
     def __init__(self, context: Context) -> None:
@@ -57,11 +58,12 @@ class Published(Rule):
         return not self.keys.repeat
 
     def due(self, plan: Plan, before: int) -> bool:
-        """Take snapshot A when it is due; a decision is, with snapshot B.
+        """Begin snapshots A and B when they are due; a decision is with the end of B.
 
         What is due is measured in hot inputs, trained and skipped.
         """
         del before
+        ended = self._snapshot.go_on() and self._snapshot.compares
         self._before = self._seen
         for numbers in (plan.numbers[: plan.n_valid].numpy(), plan.skipped):
             if numbers is not None:
@@ -71,18 +73,22 @@ class Published(Rule):
         if self._before < self._first <= self._seen or (
             self._first == 0 and not self._snapshot.taken
         ):
-            self._snapshot.take()
+            self._snapshot.begin()
         if not self._snapshot.taken or self._seen < self._second:
             return False
-        if self._before < self._second:
-            return True
         passed = [(at - self._second) // self._every for at in (self._before, self._seen)]
-        return bool(self.keys.repeat) and passed[1] > passed[0]
+        if self._before < self._second or (self.keys.repeat and passed[1] > passed[0]):
+            comparing = self._snapshot.under_way and self._snapshot.compares
+            self._snapshot.finish()
+            if ended or comparing:
+                return True
+            return self._snapshot.begin(renew=bool(self.keys.repeat))
+        return ended
 
     def freeze(self) -> dict[str, Array]:
         """How far each hot row has moved since the last snapshot; others have infinitely."""
         moved = np.full(self.context.reader.rows, np.inf, dtype=np.float32)
-        moved[self._snapshot.rows] = self._snapshot.moved(renew=bool(self.keys.repeat))
+        moved[self._snapshot.rows] = self._snapshot.moved()
         return {"moved": moved}
 
     def sample(self, classifier: Classifier, position: int) -> Sample:

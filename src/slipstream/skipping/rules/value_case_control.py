@@ -42,7 +42,7 @@ class ValueCaseControl(CaseControl):
         return np.sqrt(accesses.sums(frozen["left"]))
 
     def forget(self) -> None:
-        """What was counted counts for a tenth."""
+        """Clicks are counted from the beginning; what was learned counts for a tenth."""
         super().forget()
         self._counts //= 10
 
