@@ -90,6 +90,9 @@ def test_thresholds_are_swept_and_models_tried_each_beside_controls(data, tmp_pa
     models = [one for one in ablation.lines if one.group == "models"]
     assert {one.base["model.name"] for one in models} == {"deepfm"}
     ablation.check(lambda text: pytest.fail(text))
+    titles = set(ablation.titles.values())
+    assert {"full training, deepfm", "models: deepfm, value"} <= titles
+    assert len(titles) == len({one.variant for one in ablation.runs})
     assert ablation.unknown_controls == sum(len(one.controls) for one in ablation.lines)
 
 

@@ -84,6 +84,19 @@ class Ablation:
         return list(made.values())
 
     @property
+    def titles(self) -> dict[str, str]:
+        """What to call runs that are known of, by variant: after the first line they are for."""
+        made: dict[str, str] = {}
+        for line in self.lines:
+            step = Step(line, self.seeds[0])
+            base, mine = self._pair(step)
+            made.setdefault(mine.variant, line.label)
+            made.setdefault(base.variant, f"full training, {line.name_of_base}")
+            for rule, one in self._controls(step).items():
+                made.setdefault(one.variant, f"{line.label}: {rule}")
+        return made
+
+    @property
     def unknown_controls(self) -> int:
         """How many runs may come to those that are known of, at most: controls of what is left."""
         first = self.seeds[0]

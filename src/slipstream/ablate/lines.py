@@ -53,6 +53,12 @@ class Line:
         """Tells it from all other lines."""
         return f"{self.group}: {self.name}"
 
+    @property
+    def name_of_base(self) -> str:
+        """Tells its baseline from those of other lines."""
+        model = str(self.base["model.name"])
+        return model if len(self.base) == 1 else f"{model}, normalized"
+
 
 def lines_of(config: Config, dataset: Dataset, models: Sequence[str]) -> list[Line]:
     """All lines, for a configuration and a data set.

@@ -80,14 +80,18 @@ def _train(ablation: Ablation, *, force: bool, seconds: float | None) -> bool:
     from slipstream.commands.compare_progress import Standing, compare_progress, tell_the_end
 
     standing = Standing(ablation.folder, [] if force else ablation.runs)
-    standing.runs, standing.more = ablation.runs, ablation.unknown_controls
 
+    def look() -> None:
+        standing.runs, standing.more = ablation.runs, ablation.unknown_controls
+        standing.titles = ablation.titles
+
+    look()
     try:
         with terminated_is_interrupted(), compare_progress(standing) as shown:
 
             def tell(event: Event) -> None:
                 if event.state == "ended":  # its controls have come to be known
-                    standing.runs, standing.more = ablation.runs, ablation.unknown_controls
+                    look()
                 shown(event)
 
             failed = ablation.train(tell, force=force, seconds=seconds)
