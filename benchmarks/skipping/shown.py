@@ -61,7 +61,7 @@ def _row(one: Point, found: Found) -> tuple[str, ...]:
         one.standing.words,
         str(len(one.runs)),
         *(
-            "" if part is None or one.rule == name else _part(part)
+            "" if part is None or one.rule == name else part_of(part)
             for name, part in zip(CONTROLS, against, strict=True)
         ),
         f"{one.calibration:.4f}",
@@ -75,7 +75,8 @@ def lost(one: Point) -> tuple[str, str]:
     return f"{loss.mean:.5f}", "" if loss.high is None else f"± {loss.high - loss.mean:.5f}"
 
 
-def _part(one: Interval) -> str:
+def part_of(one: Interval) -> str:
+    """A part of something, with half of its interval."""
     return f"{one.mean:.2f}" + ("" if one.high is None else f" ± {one.high - one.mean:.2f}")
 
 

@@ -261,10 +261,16 @@ def test_the_docs_take_their_tables_and_pictures_from_the_results(modules, tmp_p
             runs += [made("none", 0.0, seed, 0.8, setting=setting)]
             runs += [made("value", 0.3, seed, 0.79 + seed / 1e5, setting=setting)]
     page = tmp_path / "skipping.md"
-    page.write_text("a\n<!-- measured: stationary -->\nold\n<!-- end -->\nz\n", encoding="utf-8")
+    for seed in range(3):
+        runs += [made("none", 0.0, seed, 0.8, "log", "clicks")]
+        runs += [made("random", 0.3, seed, 0.79, "log", "clicks")]
+        runs += [made("thin", 0.3, seed, 0.795, "log", "clicks")]
+    blocks = [f"<!-- measured: {name} -->\nold\n<!-- end -->\n" for name in ("stationary", "log")]
+    page.write_text("a\n" + "".join(blocks) + "z\n", encoding="utf-8")
     modules["docs"].write_docs(modules["points"].points_of(runs), tmp_path)
     text = page.read_text(encoding="utf-8")
     assert "| `value` | 0.00999 ± 0.00002 |  | 0.00999 ± 0.00002 |  |" in text
+    assert "| `thin` | 30 % | 0.00500 ± 0.00000 | 0.50 ± 0.00 | yes | 3 |" in text
     assert "old" not in text
     assert text.startswith("a\n<!-- measured: stationary -->\n")
     assert text.endswith("<!-- end -->\nz\n")
