@@ -65,6 +65,7 @@ def outcome(auc, skipped, seconds=1.0, spent=0.0):
         "auc": auc,
         "skip_share": skipped,
         "train_seconds": seconds,
+        "core_seconds": seconds,
         "calibration": 1.0,
         "skipping": skipping,
         "oracle_auc": 0.9,
