@@ -28,13 +28,13 @@ def arranged(base, kind):
     }[kind]
 
 
-def walk(order, batch_size, *, lag=3, every=4, start=None, world=1):
+def walk(order, batch_size, *, lag=3, every=4, start=None, world=1, most=None):
     """Train through an order, with a decision every few steps; all cuts, and all that was live."""
     decisions = Decisions(lag)
     position = 0
     if start is not None:
         position, decisions.done, decisions.all = start
-    skipped = Skipped(order, judge, decisions)
+    skipped = Skipped(order, judge, decisions, most)
     shares = [skipped.cuts(position, batch_size, rank=r, world_size=world) for r in range(world)]
     made = []
     for step in zip(*shares, strict=True):
@@ -58,9 +58,12 @@ def walk(order, batch_size, *, lag=3, every=4, start=None, world=1):
     kind=st.sampled_from(["as-is", "apart", "cold-first"]),
     batch_size=st.integers(1, 30),
     world=st.integers(1, 2),
+    most=st.none() | st.integers(30, 60),
 )
-def test_every_input_is_trained_or_skipped_once_and_batches_are_full(base, kind, batch_size, world):
-    steps = walk(arranged(base, kind), batch_size, world=world)
+def test_every_input_is_trained_or_skipped_once_and_batches_are_full(
+    base, kind, batch_size, world, most
+):
+    steps = walk(arranged(base, kind), batch_size, world=world, most=most)
     seen, sizes = [], []
     for cuts, (position, _, _) in steps:
         trained = np.concatenate([cut.numbers for cut in cuts])
@@ -68,8 +71,12 @@ def test_every_input_is_trained_or_skipped_once_and_batches_are_full(base, kind,
         sizes.append(len(trained))
         assert len(seen) == position == cuts[0].next_position
     assert sorted(seen) == sorted([*range(base.per_epoch)] * base.epochs)
+    used = np.diff([0, *(position for _, (position, _, _) in steps)])
+    assert most is None or max(used, default=0) <= most * world
     if kind == "as-is":
-        assert all(size == batch_size * world for size in sizes[:-1])
+        ended = [most is not None and one == most * world for one in used]
+        full = [size == batch_size * world for size in sizes]
+        assert all(a or b for a, b in zip(full[:-1], ended, strict=False))
 
 
 @given(
@@ -77,12 +84,13 @@ def test_every_input_is_trained_or_skipped_once_and_batches_are_full(base, kind,
     kind=st.sampled_from(["as-is", "cold-first"]),
     batch_size=st.integers(1, 20),
     stop=st.integers(0, 60),
+    most=st.none() | st.integers(20, 50),
 )
-def test_resumed_at_any_step_the_same_batches_follow(base, kind, batch_size, stop):
-    whole = walk(arranged(base, kind), batch_size)
+def test_resumed_at_any_step_the_same_batches_follow(base, kind, batch_size, stop, most):
+    whole = walk(arranged(base, kind), batch_size, most=most)
     if stop >= len(whole):
         return
-    rest = walk(arranged(base, kind), batch_size, start=whole[stop][1])
+    rest = walk(arranged(base, kind), batch_size, start=whole[stop][1], most=most)
     assert len(rest) == len(whole) - stop - 1
     for ((one,), _), ((other,), _) in zip(whole[stop + 1 :], rest, strict=True):
         assert one.numbers.tolist() == other.numbers.tolist()
@@ -144,6 +152,21 @@ def test_where_all_are_skipped_a_batch_without_inputs_uses_them_up():
     (cut,) = Skipped(InputOrder(50), judge, decisions).cuts(0, 10)
     assert len(cut.numbers) == 0
     assert len(cut.skipped) == cut.next_position == 50
+
+
+def test_where_all_are_skipped_a_decision_comes_before_too_many_are():
+    decisions = Decisions(lag=2)
+    decisions.take(10, {})
+    decisions.done = 100
+    cuts = Skipped(InputOrder(300), judge, decisions, most=20).cuts(0, 10)
+    used = []
+    for cut in cuts:
+        used.append((len(cut.numbers), cut.next_position))
+        decisions.done += 1
+        if len(used) == 2:
+            decisions.take(0, {})  # trains all
+    assert used[:4] == [(0, 20), (0, 40), (0, 60), (0, 80)]  # two of the lag
+    assert used[4:6] == [(10, 90), (10, 100)]
 
 
 @pytest.mark.parametrize("kind", ["as-is", "apart", "cold-first"])

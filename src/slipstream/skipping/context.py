@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,8 @@ from slipstream.skipping.accesses import Reader
 from slipstream.skipping.hot import Hot
 
 WARMUP = 0.1
+_ROOM = 2  # what a batch may use up, beside what it does on average
+_MOST = 0.99
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Context:
         seed: Of the run.
         tables: The rows as they are now; a rule must settle them before it reads any.
         hot: The hot rows; None for a rule that does not ask for them.
+        hot_last: Whether all hot inputs of an epoch come behind its cold ones.
     """
 
     keys: Skip
@@ -45,6 +49,7 @@ class Context:
     seed: int
     tables: Embeddings
     hot: Hot | None = None
+    hot_last: bool = False
 
     @property
     def hot_rows(self) -> Hot:
@@ -62,6 +67,23 @@ class Context:
     def every(self) -> int:
         """Positions from one decision to the next."""
         return max(1, round(self.keys.interval * self.base.per_epoch))
+
+    @property
+    def late(self) -> int:
+        """Inputs from a decision to its effect, at least."""
+        return (self.keys.lag or 0) * self.batch_size
+
+    @cached_property
+    def most(self) -> int:
+        """The most inputs that a batch may use up, skipped ones counted.
+
+        So many that the batches of a lag use up an interval. A decision then holds for about an
+        interval, however many inputs it skips: there is a step behind which the next is taken, and
+        the next takes effect. But always enough to fill batches that skip as much as is wanted.
+        """
+        wanted = max(self.keys.shares or (self.keys.target,))
+        full = _ROOM * self.batch_size / (1 - min(wanted, _MOST))
+        return max(math.ceil(self.every / (1 + (self.keys.lag or 0))), math.ceil(full))
 
     @property
     def repeats(self) -> bool:

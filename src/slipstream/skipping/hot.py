@@ -24,10 +24,11 @@ class Hot:
     Args:
         reader: Reads the accesses of inputs.
         mask: Whether each row is hot.
+        inputs: The first so many inputs of the part are trained on.
     """
 
-    def __init__(self, reader: Reader, mask: Array) -> None:
-        self._reader, self.mask = reader, mask
+    def __init__(self, reader: Reader, mask: Array, inputs: int) -> None:
+        self._reader, self.mask, self._inputs = reader, mask, inputs
         self._cold = (~mask).astype(np.float32)
 
     @cached_property
@@ -50,15 +51,15 @@ class Hot:
 
     @cached_property
     def inputs(self) -> Array:
-        """Whether each input of the part is hot."""
-        n = len(self._reader.part)
+        """Whether each of the inputs that are trained on is hot."""
+        n = self._inputs
         blocks = [np.arange(k, min(k + _AT_ONCE, n)) for k in range(0, n, _AT_ONCE)]
         return np.concatenate(
             [np.empty(0, dtype=bool), *(self.of(self._reader.read(one)) for one in blocks)]
         )
 
 
-def hot_rows(reader: Reader, layout: Layout, keys: Skip, seed: int) -> Hot:
+def hot_rows(reader: Reader, layout: Layout, keys: Skip, seed: int, inputs: int) -> Hot:
     """The most accessed rows of all tables that a budget holds, by a sample drawn with replacement.
 
     A row counts as its elements alone, as published: 4 bytes each.
@@ -68,8 +69,9 @@ def hot_rows(reader: Reader, layout: Layout, keys: Skip, seed: int) -> Hot:
         layout: The model's tables.
         keys: `hot_sample`, `hot_memory` and `h_f` count.
         seed: Of the sample.
+        inputs: The first so many inputs of the part are trained on; others say nothing.
     """
-    n = len(reader.part)
+    n = inputs
     draws = np.arange(round(keys.hot_sample * n))
     numbers = (uniform(seed, "hot", draws) * n).astype(np.int64).clip(max=n - 1)
     counts = np.zeros(reader.rows, dtype=np.uint32)
@@ -81,7 +83,7 @@ def hot_rows(reader: Reader, layout: Layout, keys: Skip, seed: int) -> Hot:
     fits = np.cumsum(sizes[reader.table_of(best)]) <= hot_bytes(keys, layout)
     mask = np.zeros(reader.rows, dtype=bool)
     mask[best[fits]] = True
-    return Hot(reader, mask)
+    return Hot(reader, mask, n)
 
 
 def hot_bytes(keys: Skip, layout: Layout) -> int:

@@ -34,14 +34,17 @@ class Skipped:
     """An order of which some inputs are skipped.
 
     Each input is judged by the decision that holds for the batch that is being filled when its
-    turn comes. A batch is short only where the order itself ends one. An input that is skipped is
-    used up with the batch behind it; where none follows before the order ends a batch, a batch
+    turn comes. A batch is short only where the order itself ends one, or where it would use up
+    too many inputs: the next decision comes after a step, and waits for it. An input that is
+    skipped is used up with the batch behind it; where none follows before a batch ends, a batch
     without inputs says so.
 
     Args:
         base: The order of all inputs.
         judge: Judges them.
         decisions: Which decision holds for which batch.
+        most: The most inputs that a batch uses up, for each rank, skipped ones counted; None is
+            any number.
 
     Example:
         >>> from slipstream.ordering import InputOrder
@@ -53,8 +56,10 @@ class Skipped:
         [[1, 3], [5, 7], [9]]
     """
 
-    def __init__(self, base: Order, judge: Judge, decisions: Decisions) -> None:
-        self.base, self._judge, self.decisions = base, judge, decisions
+    def __init__(
+        self, base: Order, judge: Judge, decisions: Decisions, most: int | None = None
+    ) -> None:
+        self.base, self._judge, self.decisions, self._most = base, judge, decisions, most
         self._batch_at: dict[int, int] = {}
 
     @property
@@ -88,7 +93,8 @@ class Skipped:
         check_share(batch_size, rank, world_size)
         # A loader that begins anew at a batch it has handed out asks for that batch again.
         batch = self._batch_at.get(position, self.decisions.done + 1)
-        filling, by = _Filling(batch_size * world_size), self.decisions.last
+        most = None if self._most is None else self._most * world_size
+        filling, by = _Filling(batch_size * world_size, most), self.decisions.last
         for chunk in self.base.chunks(position, batch_size * world_size):
             if chunk is None:
                 yield None
@@ -107,7 +113,7 @@ class Skipped:
                     if now.number != by.number:
                         break  # the rest is for another decision to judge
                     used = filling.add(numbers, verdict, used)
-                    if filling.full:
+                    if filling.ended:
                         after = int(positions[used - 1]) + 1
                         yield self._cut(filling, after, by, batch, rank, world_size)
                         batch += 1
@@ -139,19 +145,24 @@ class Skipped:
 class _Filling:
     """The batch that is being filled."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+    def __init__(self, size: int, most: int | None) -> None:
+        self._size, self._most = size, most
         self._clear()
 
     def _clear(self) -> None:
         self._numbers: list[Array] = []
         self._offsets: list[Array | None] = []
         self._skipped: list[Array] = []
-        self._held = 0
+        self._held = self._used = 0
 
     @property
     def full(self) -> bool:
         return self._held == self._size
+
+    @property
+    def ended(self) -> bool:
+        """Whether it takes no more inputs."""
+        return self.full or self._used == self._most
 
     @property
     def some(self) -> bool:
@@ -159,8 +170,9 @@ class _Filling:
         return bool(self._numbers)
 
     def add(self, numbers: Array, verdict: Verdict, first: int) -> int:
-        """Take inputs from the first on, until the batch is full; where it went on from there."""
-        train = verdict.train[first:]
+        """Take inputs from the first on, until the batch has ended; where it went on from there."""
+        room = None if self._most is None else first + self._most - self._used
+        train = verdict.train[first:room]
         (places,) = np.nonzero(train)
         need = self._size - self._held
         used = int(places[need - 1]) + 1 if len(places) >= need else len(train)
@@ -170,6 +182,7 @@ class _Filling:
         self._offsets.append(None if offset is None else offset[first : first + used][kept])
         self._skipped.append(here[~kept])
         self._held += len(self._numbers[-1])
+        self._used += used
         return first + used
 
     def take(self) -> tuple[Array, Array | None, Array]:

@@ -109,10 +109,10 @@ class Rule:
         return {}
 
     def sample(self, classifier: Classifier, position: int) -> Sample:
-        """Inputs to come, on which a threshold is searched."""
+        """Inputs to come, on which a threshold is searched: those that the decision holds for."""
         ahead = self.context.every if self.context.repeats else len(self.context.base)
-        count = self.keys.sample_inputs
-        return Sample(classifier.sample(position, position + ahead, count))
+        first = min(position + self.context.late, len(self.context.base))
+        return Sample(classifier.sample(first, first + ahead, self.keys.sample_inputs))
 
     def fit(self, frozen: Mapping[str, Array], drawn: Drawn) -> dict[str, Array]:
         """More to freeze, from a sample of the inputs to come."""
@@ -160,9 +160,12 @@ class Rule:
 
     def too_short(self) -> str:
         """A sentence where the run is too short for any decision; nothing otherwise."""
-        if self.context.first < len(self.context.base):
+        first, late = self.context.first, self.context.late
+        if first + late < len(self.context.base):
             return ""
+        holds = f" and holds {self.keys.lag} batches later" if late else ""
         return (
-            f"Nothing will be skipped: the first decision comes after {self.context.first:,} "
-            f"inputs, and the run has {len(self.context.base):,}. Set skip.warmup lower."
+            f"Nothing will be skipped: the first decision comes after {first:,} inputs{holds}, and "
+            f"the run has {len(self.context.base):,}. Set skip.warmup lower"
+            f"{', or make batches smaller' if late else ''}."
         )

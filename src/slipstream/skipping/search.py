@@ -48,8 +48,11 @@ def quantile(scores: Array, wanted: float, tolerance: float = 0.01) -> Found:
     rising = np.sort(scores)
     finite = int(np.isfinite(rising).sum())
     place = min(round(wanted * n), finite)
-    if place == finite:
-        threshold = np.inf
+    if finite == 0:
+        threshold = -np.inf
+    elif place == finite:
+        # No higher than what was seen: nothing is known of inputs that score more.
+        threshold = np.nextafter(rising[finite - 1], np.inf)
     else:
         # Equal scores are skipped together or not at all: whichever comes closer.
         low, high = (

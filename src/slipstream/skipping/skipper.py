@@ -53,7 +53,7 @@ class Skipper:
             self.rule, self._reader, context.base, context.seed, explore, order
         )
         self.decisions = Decisions(lag)
-        self.order = Skipped(order, self.classifier, self.decisions)
+        self.order = Skipped(order, self.classifier, self.decisions, context.most)
         self.tally = Tally()
         self.guard = _guard(kind, context)
         self.watched = Watched(context)

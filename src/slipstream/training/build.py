@@ -146,7 +146,8 @@ def arranged(
 
 def hot_of(config: Config, layout: Layout, dataset: Dataset) -> Hot:
     """The hot rows as skipping has them: by a sample of accesses."""
-    return hot_rows(Reader(dataset.train), layout, config.skip, config.seed)
+    inputs = order_of(config, dataset).per_epoch
+    return hot_rows(Reader(dataset.train), layout, config.skip, config.seed, inputs)
 
 
 def skip_lag(config: Config) -> int:

@@ -70,6 +70,7 @@ class Skipping:
             seed=config.seed,
             tables=engine.tables,
             hot=hot,
+            hot_last=answers(config).ordering == "cold-first",
         )
         auditor = Auditor(engine, build.placement_of(layout, dataset), dataset.train)
         skipper = Skipper(name, context, order, build.skip_lag(config), auditor)

@@ -51,6 +51,7 @@ class Published(Rule):
         self._every = max(1, round(keys.interval * self._hot_inputs))
         self._snapshot = Snapshot(context, context.hot_rows.rows)
         self._seen = self._before = 0
+        self._compared = False
 
     @property
     def once(self) -> bool:
@@ -70,14 +71,16 @@ class Published(Rule):
                 self._seen += int(self.context.hot_rows(numbers).sum())
         if plan.next_position >= len(self.context.base):
             return False
-        if self._before < self._first <= self._seen or (
-            self._first == 0 and not self._snapshot.taken
-        ):
-            self._snapshot.begin()
-        if not self._snapshot.taken or self._seen < self._second:
+        if not self._snapshot.taken:
+            # At the earliest with the first hot inputs: before them nothing of theirs has moved.
+            if self._seen >= max(1, self._first):
+                self._snapshot.begin()
+            return False
+        if self._seen < self._second:
             return False
         passed = [(at - self._second) // self._every for at in (self._before, self._seen)]
-        if self._before < self._second or (self.keys.repeat and passed[1] > passed[0]):
+        if not self._compared or (self.keys.repeat and passed[1] > passed[0]):
+            self._compared = True
             comparing = self._snapshot.under_way and self._snapshot.compares
             self._snapshot.finish()
             if ended or comparing:
@@ -129,22 +132,28 @@ class Published(Rule):
 
     def state_dict(self) -> dict[str, Array]:
         """The snapshot, and the hot inputs so far."""
-        seen = {"seen": np.array([self._before, self._seen], dtype=np.int64)}
+        about = [self._before, self._seen, self._compared]
+        seen = {"seen": np.array(about, dtype=np.int64)}
         return seen | self._snapshot.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
         """Go on with a snapshot."""
-        self._before, self._seen = (int(one) for one in state["seen"])
+        self._before, self._seen, compared = (int(one) for one in state["seen"])
+        self._compared = bool(compared)
         self._snapshot.load_state_dict(state)
 
     def too_short(self) -> str:
         """Whether the hot inputs of the run end before the second snapshot."""
-        hot = self._hot_inputs * self.context.base.epochs
-        if self._second < hot:
+        context, size = self.context, self.context.batch_size
+        hot = self._hot_inputs * context.base.epochs
+        # Where all inputs come mixed, those behind the decision may be cold.
+        late = context.late if context.hot_last and context.base.epochs == 1 else 0
+        if self._second + late < hot and self._second + context.late < len(context.base):
             return ""
-        size = self.context.batch_size
+        holds = f" and that holds {self.keys.lag} batches later" if context.late else ""
         return (
             f"Nothing will be skipped: the published rule decides after {self._second // size:,} "
-            f"batches of hot inputs ({self.keys.warmup_batches:,} before snapshot A), and this run "
-            f"has {hot // size:,}. Set skip.warmup_batches lower, or skip.hot_memory higher."
+            f"batches of hot inputs ({self.keys.warmup_batches:,} before snapshot A){holds}, and "
+            f"this run has {hot // size:,}. Set skip.warmup_batches lower, or skip.hot_memory "
+            "higher."
         )
