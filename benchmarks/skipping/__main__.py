@@ -23,13 +23,13 @@ from slipstream.skipping.rules import RULES
 
 
 def more_seeds_help(ledger: Ledger, options: argparse.Namespace, task: Task) -> bool:
-    """Whether one more seed of a task's point can settle it; full training helps any that can."""
+    """Whether more seeds may settle a task's point; full training helps all that they may."""
     if task["seed"] < options.seeds:
         return True
     found = points_of(ledger.all()).get((task["part"], task["setting"]), {})
     mine = (task["rule"], task["share"])
     return any(
-        not one.standing.settled and (one.standing.needed or 0) <= options.most_seeds
+        not one.standing.settled and (one.standing.fewest or 0) <= options.most_seeds
         for at, one in found.items()
         if at == mine or (task["rule"] == "none" and at[0] != "none")
     )

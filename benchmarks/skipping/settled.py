@@ -35,11 +35,14 @@ class Standing(NamedTuple):
         narrow: Its standard error is at most a tenth of it.
         under: Where its interval lies within `SMALL` of nothing: how far from it at most.
         needed: About how many seeds settle it, if mean and spread stay; None, with one seed.
+        fewest: About how many would, if the mean were the most favourable of its interval: with
+            few seeds the mean is not known well enough to give a loss up by it.
     """
 
     narrow: bool
     under: float | None
     needed: int | None
+    fewest: int | None
 
     @property
     def settled(self) -> bool:
@@ -69,19 +72,20 @@ def standing(loss: Mapping[int, float]) -> Standing:
     """
     values = list(loss.values())
     if len(values) < 2:
-        return Standing(False, None, None)
+        return Standing(False, None, None, None)
     mean, spread = abs(statistics.fmean(values)), statistics.stdev(values)
     narrow = spread / math.sqrt(len(values)) <= TENTH * mean
-    if len(values) < FEWEST:
-        return Standing(False, None, max(FEWEST, _needed(mean, spread)))
     found = interval(values)
     assert found.low is not None
     assert found.high is not None
     far = max(abs(found.low), abs(found.high))
+    near = 0.0 if found.low <= 0 <= found.high else min(abs(found.low), abs(found.high))
     under = far if far <= SMALL else None
-    if narrow or under is not None:
-        return Standing(narrow, under, len(values))
-    return Standing(False, None, max(len(values) + 1, _needed(mean, spread)))
+    if len(values) >= FEWEST and (narrow or under is not None):
+        return Standing(narrow, under, len(values), len(values))
+    least = max(FEWEST, len(values) + 1)
+    fewest = min(_needed(far, spread), _needed(near, spread))
+    return Standing(False, None, max(least, _needed(mean, spread)), max(least, fewest))
 
 
 def _needed(mean: float, spread: float) -> int:
