@@ -146,8 +146,8 @@ def summary(both: dict[int, Found]) -> str:
 
 def _cell(one: Point | None, asked: float) -> str:
     """A loss with its interval, marked where it is not settled, and the share if it is another."""
-    if one is None:
-        return ""
+    if one is None or one.nothing:
+        return "" if one is None else "nothing skipped"
     skipped = statistics.fmean(one.skipped.values())
     other = f" ({percent(skipped, 0)})" if abs(skipped - asked) > 0.02 else ""
     mark = "" if one.standing.settled else " *"

@@ -38,6 +38,11 @@ class Point:
         return {seed: self.full[seed]["auc"] - one["auc"] for seed, one in self.runs.items()}
 
     @property
+    def nothing(self) -> bool:
+        """Whether neither inputs nor row updates were left out: there is no loss to know."""
+        return not any(self.skipped.values())
+
+    @property
     def standing(self) -> Standing:
         """How well the loss is known."""
         return standing(self.loss)

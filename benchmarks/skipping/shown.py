@@ -58,7 +58,7 @@ def _row(one: Point, found: Found) -> tuple[str, ...]:
         percent(one.share, 0),
         percent(statistics.fmean(one.skipped.values())),
         *lost(one),
-        one.standing.words,
+        "nothing skipped" if one.nothing else one.standing.words,
         str(len(one.runs)),
         *(
             "" if part is None or one.rule == name else part_of(part)

@@ -94,7 +94,7 @@ def spread(points: Points) -> Verdict:
         for (part, setting), found in points.items()
         if part in ("curves", "method")
         for one in found.values()
-        if one.rule != FULL
+        if one.rule != FULL and not one.nothing
     ]
     if not tried:
         return goal, "not measured"
