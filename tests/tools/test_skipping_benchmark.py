@@ -285,15 +285,15 @@ def test_it_measures_prints_draws_and_does_nothing_twice(modules, monkeypatch, c
     words += " --shares 0.3 --rules random"
     monkeypatch.setattr(sys, "argv", [*words.split(), "--out", str(tmp_path)])
     main = modules["__main__"].main
-    assert main() == 1
+    assert main() == 2
     printed = capsys.readouterr()
-    assert "| random | 30 % |" in printed.out
+    assert "| random | 30 % | 0.0 % | 0.00000 |  | nothing skipped | 1 |" in printed.out
     assert len(printed.err.splitlines()) == 8
     lines = (tmp_path / "results.jsonl").read_text().splitlines()
     assert len(lines) == len({json.dumps(json.loads(one)["task"]) for one in lines}) == 8
     assert len(list(tmp_path.glob("*.svg"))) == 4
-    assert main() == 1
+    assert main() == 2
     assert capsys.readouterr() == (printed.out, "")
     monkeypatch.setattr(sys, "argv", ["skipping", "--show", "--out", str(tmp_path)])
-    assert main() == 1
+    assert main() == 2
     assert capsys.readouterr() == (printed.out, "")
