@@ -92,6 +92,8 @@ CASES = [  # random, random-hot and thin keep nothing to go on from
     ("slipstream", "published"),
     ("fae", "value"),
     ("fast", "case-control"),
+    ("hotline", "value"),
+    ("hotline", "freeze"),
 ]
 
 
