@@ -52,7 +52,7 @@ benchmark: $(READY)
 	-$(BIN)/python benchmarks/train.py
 	-$(BIN)/python benchmarks/placement.py
 	-$(BIN)/python benchmarks/kill.py
-	-$(BIN)/python benchmarks/skipping.py --jobs 2 --minutes 30
+	-$(BIN)/python -m benchmarks.skipping --jobs 2 --minutes 30
 	$(BIN)/python benchmarks/skew.py
 
 clean:

@@ -51,6 +51,20 @@ def test_a_narrow_terminal_keeps_names_and_results(standing):
     assert all(len(line) <= 45 for line in lines)
 
 
+def test_titles_stand_for_variants_and_a_low_terminal_shows_what_goes_on(standing):
+    standing.titles = {RUNS[0].variant: "the plain one", RUNS[1].variant: "the fast one"}
+    standing.more = 3
+    lines = shown(standing, 100)
+    assert lines[1].startswith("the plain one")
+    assert "1 of 4 runs and up to 3 controls have ended" in lines[3]
+    console = Console(width=100, file=io.StringIO())
+    console.print(standing.table(1))
+    low = console.file.getvalue().splitlines()
+    assert low[1].startswith("the fast one")
+    assert "1 lines are not shown" in " ".join(" ".join(low[2:]).split())
+    assert standing.called(RUNS[0]) == "the plain one, seed 0"
+
+
 def test_without_a_terminal_there_is_a_line_for_each_run(standing):
     console = Console(width=100, file=io.StringIO())
     with compare_progress(standing, console) as tell:

@@ -59,25 +59,6 @@ def test_share_0_is_bitwise_a_run_without_skipping(data, tmp_path, strategy, key
         assert ours["weights_digest"] == same["weights_digest"]
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_the_share_asked_for_is_the_share_got_or_the_run_says_why(data, tmp_path, rule):
-    summary = run(data, tmp_path / "run", rule, "skip.target=0.3", batch_size=8)
-    decided = [one for one in summary["skipping"]["decisions"] if "asked" in one]
-    inputs = sum(one["inputs"] for one in decided)
-    skipped = sum(one["inputs"] * (one["share"] or 0) for one in decided)
-    said = [line["why"] for line in lines(tmp_path / "run", "skipping")]
-    assert decided
-    if rule == "freeze":
-        assert summary["skipping"]["row_updates_frozen"] == pytest.approx(0.3, abs=0.05)
-    elif rule == "published":  # asks for a share of the hot inputs
-        assert abs(decided[0]["reached"] - 0.3) <= 0.08 or any(said)
-    else:
-        assert abs(skipped / inputs - 0.3) < 0.02 or any(said)
-    assert summary["inputs_skipped"] == round(skipped)
-    assert (summary["inputs_skipped"] > 0) == (rule != "freeze")
-    assert summary["inputs_trained"] + summary["inputs_skipped"] == summary["inputs_total"]
-
-
 def test_a_threshold_is_searched_on_inputs_to_come_also_where_they_are_rearranged(data, tmp_path):
     settings = ("ordering.kind=cold-first", "skip.hot_memory=8%", "skip.guard=false")
     late = ("skip.warmup=0.85", "skip.target=0.2", "skip.lag=5")  # hot inputs alone are left
@@ -87,10 +68,10 @@ def test_a_threshold_is_searched_on_inputs_to_come_also_where_they_are_rearrange
     assert first["share"] == pytest.approx(0.2, abs=0.08)
 
 
-CASES = [  # random, random-hot and thin keep nothing to go on from
-    *(("plain", rule) for rule in ("movement", "value", "value-case-control", "freeze")),
-    ("slipstream", "published"),
-    ("fae", "value"),
+CASES = [
+    *(("plain", rule) for rule in ("movement", "value", "value-case-control", "freeze", "random")),
+    *(("slipstream", rule) for rule in ("published", "random-hot")),
+    *(("fae", rule) for rule in ("value", "thin")),
     ("fast", "case-control"),
     ("hotline", "value"),
     ("hotline", "freeze"),
@@ -108,8 +89,12 @@ def test_a_run_that_was_stopped_ends_where_an_uninterrupted_one_does(
             more = {"hooks": stop_after(stop), "resume": stop > 20}
             run(data, tmp_path / "r", rule, **more, **keys)
     again = run(data, tmp_path / "r", rule, resume=True, **keys)
-    for key in ("weights_digest", "auc", "inputs_trained", "inputs_skipped"):
+    assert whole["inputs_skipped"] or rule == "freeze"
+    for key in ("inputs_trained", "inputs_skipped"):
         assert again[key] == whole[key]
+    if strategy != "hotline":  # whose sums come in another order, since it learns anew
+        assert again["weights_digest"] == whole["weights_digest"]
+    assert again["auc"] == pytest.approx(whole["auc"], abs=1e-4 if strategy == "hotline" else 0)
     for key in ("decisions", "row_updates_frozen"):
         assert again["skipping"].get(key) == whole["skipping"].get(key)
 
@@ -164,18 +149,6 @@ def test_shares_are_asked_for_in_turn(data, tmp_path):
     run(data, tmp_path / "run", "random", "skip.shares=[0.1, 0.5]")
     asked = [line["asked"] for line in lines(tmp_path / "run", "skipping")]
     assert asked[:3] == [0.1, 0.5, 0.5]
-
-
-def test_frozen_rows_do_not_move_and_others_do(data, tmp_path):
-    free = run(data, tmp_path / "free", "none")
-    one = run(data, tmp_path / "one", "freeze", "skip.target=0.2")
-    tiers = run(
-        data, tmp_path / "two", "freeze", "skip.target=0.2", "placement.kind=popular", "skip.lag=9"
-    )
-    same = run(data, tmp_path / "three", "freeze", "skip.target=0.2", "skip.lag=9")
-    assert one["inputs_trained"] == free["inputs_trained"]
-    assert one["weights_digest"] != free["weights_digest"]
-    assert tiers["weights_digest"] == same["weights_digest"]
 
 
 @pytest.mark.parametrize("model", ["tbsm", "dcn", "deepfm", "wide_deep"])

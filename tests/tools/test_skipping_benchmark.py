@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
+import functools
 import importlib
 import json
+import statistics
 import sys
 from pathlib import Path
 
@@ -13,20 +16,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstream import Dataset, Recipe, synthesize
+from slipstream.config import Config
+from slipstream.training.loop import train
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-NAMES = ("skipping", "skipping_points", "skipping_verdicts", "ledger", "truth")
+ROOT = Path(__file__).parents[2]
+NAMES = ("__main__", "points", "verdicts", "ledger", "truth", "settled", "tail", "docs")
 
 
 @pytest.fixture(scope="module")
 def modules():
-    sys.path.insert(0, str(FOLDER))
-    before = set(sys.modules)
-    yield {name: importlib.import_module(name) for name in NAMES}
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(FOLDER)):
-            del sys.modules[name]
-    sys.path.remove(str(FOLDER))
+    sys.path.insert(0, str(ROOT))
+    yield {name: importlib.import_module(f"benchmarks.skipping.{name}") for name in NAMES}
+    for name in [one for one in sys.modules if one.split(".")[0] == "benchmarks"]:
+        del sys.modules[name]
+    sys.path.remove(str(ROOT))
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.floats(0.01, 0.99)), min_size=2, max_size=12))
@@ -62,6 +65,7 @@ def outcome(auc, skipped, seconds=1.0, spent=0.0):
         "auc": auc,
         "skip_share": skipped,
         "train_seconds": seconds,
+        "core_seconds": seconds,
         "calibration": 1.0,
         "skipping": skipping,
         "oracle_auc": 0.9,
@@ -80,17 +84,68 @@ def test_a_rule_is_compared_with_random_at_the_share_that_it_reached_seed_by_see
     runs += [made("random", 0.4, seed, 0.790 + seed / 10) for seed in (0, 1)]
     runs += [made("value", 0.3, seed, 0.797 + seed / 10) for seed in (0, 1)]
     runs += [made("value", 0.3, 2, 0.5)]  # without full training beside it: left out
-    points = modules["skipping_points"]
+    points = modules["points"]
     found = points.points_of(runs)["curves", "25 % positive, stationary"]
     value = found["value", 0.3]
     assert value.loss == pytest.approx({0: 0.003, 1: 0.003})
     control = points.control_at(found, "random", value.skipped)
     assert control == pytest.approx({0: 0.006, 1: 0.006})
-    assert points.ratio(value.loss, control) == pytest.approx(0.5)
+    assert points.ratio(value.loss, control)[:3] == pytest.approx((0.5, 0.5, 0.5))
+
+
+def test_the_luck_that_a_rule_and_its_control_share_does_not_widen_their_ratio(modules):
+    ratio = modules["points"].ratio
+    control = {0: 0.004, 1: 0.008, 2: 0.012}
+    half = ratio({seed: loss / 2 for seed, loss in control.items()}, control)
+    assert half[:3] == pytest.approx((0.5, 0.5, 0.5))
+    apart = ratio({0: 0.006, 1: 0.004, 2: 0.002}, control)
+    assert apart.mean == pytest.approx(0.5)
+    assert apart.low < 0 < 1 < apart.high
+    assert ratio({0: 0.1}, {0: 0.0}) is None
+
+
+LOSSES = st.lists(st.floats(-0.01, 0.01), min_size=3, max_size=9)
+
+
+@given(LOSSES)
+def test_a_loss_is_settled_by_its_own_size_or_by_being_next_to_nothing(modules, losses):
+    found = modules["settled"].standing(dict(enumerate(losses)))
+    mean, error = statistics.fmean(losses), statistics.stdev(losses) / len(losses) ** 0.5
+    assert found.narrow == (error <= abs(mean) / 10)
+    if found.under is not None:
+        assert abs(mean) <= found.under <= 0.0002
+    assert found.settled == (found.narrow or found.under is not None)
+    assert found.settled == (found.needed == len(losses))
+    assert found.fewest <= found.needed
+
+
+def test_two_seeds_settle_nothing_and_say_how_many_would(modules):
+    standing = modules["settled"].standing
+    assert standing({0: 0.01, 1: 0.01}) == (False, None, 3, 3)
+    assert standing({0: 0.01, 1: 0.01}).words == "NO (3 seeds)"
+    assert standing({0: 0.01}).words == "NO"
+
+
+def test_seeds_are_added_where_they_can_settle_something_and_nowhere_else(modules, tmp_path):
+    ledger = modules["ledger"].Ledger(tmp_path / "results.jsonl", "a")
+    lost = {"random": (0.010, 0.010, 0.010), "value": (0.010, 0.012, 0.007)}
+    lost["thin"] = (0.02, -0.02, 0.0)  # hopeless, whatever the mean is
+    lost["movement"] = (0.0006, -0.0002, 0.0001)  # it may be next to nothing
+    for seed in range(3):
+        ledger.add(*made("none", 0.0, seed, 0.8))
+        for rule, losses in lost.items():
+            ledger.add(*made(rule, 0.3, seed, 0.8 - losses[seed]))
+    options = argparse.Namespace(seeds=3, most_seeds=12)
+    helps = functools.partial(modules["__main__"].more_seeds_help, ledger, options)
+    wanted = {rule: helps(made(rule, 0.3, 3, 0.0)[0]) for rule in lost}
+    assert wanted == {"random": False, "value": True, "thin": False, "movement": True}
+    assert helps(made("none", 0.0, 3, 0.0)[0])
+    assert not helps(made("none", 0.0, 3, 0.0, setting="another")[0])
+    assert helps(made("thin", 0.3, 2, 0.0)[0])
 
 
 def sudden(seen_at):
-    """Runs with a change at input 5,000 of 8,500, of which 2 % of the rest are 70."""
+    """Runs with a change at input 5,000 of 8,500: 2 % of the rest are 70."""
     skipping = {
         "guard": {"alarms": [{"position": seen_at, "why": ""}]},
         "decisions": [
@@ -117,17 +172,31 @@ def sudden(seen_at):
 def test_a_goal_that_is_missed_is_told_and_is_the_exit_status(
     modules, capsys, value, thin, spent, seen_at, missed
 ):
-    runs = [made("none", 0.0, 0, 0.8), made("random", 0.3, 0, 0.794)]
-    runs += [made("value", 0.3, 0, value), made("published", 0.3, 0, 0.795)]
-    rare = "3 % positive, stationary"
-    runs += [made("none", 0.0, 0, 0.8, setting=rare), made("thin", 0.52, 0, thin, setting=rare)]
+    runs, rare = [], "3 % positive, stationary"
+    for seed in range(3):
+        off = seed * 1e-6
+        runs += [made("none", 0.0, seed, 0.8), made("random", 0.3, seed, 0.794 + off)]
+        runs += [made("value", 0.3, seed, value + off), made("published", 0.3, seed, 0.795 + off)]
+        runs += [made("none", 0.0, seed, 0.8, setting=rare)]
+        runs += [made("thin", 0.52, seed, thin + off, setting=rare)]
     runs += [made("none", 0.0, 0, 0.8, "overhead")]
     runs += [made("value", 0.3, 0, 0.8, "overhead", spent=spent), *sudden(seen_at)]
-    points = modules["skipping_points"].points_of(runs)
-    assert modules["skipping_verdicts"].say(points) == (missed is not None)
-    for line in capsys.readouterr().out.strip().splitlines():
+    points = modules["points"].points_of(runs)
+    assert modules["verdicts"].say(points) == (missed is not None)
+    for line in capsys.readouterr().out.strip().splitlines()[2:]:
         goal = "MISSED" if missed is not None and missed in line else "reached"
         assert line.endswith(goal)
+
+
+def test_a_goal_inside_the_interval_is_undecided(modules, capsys):
+    runs = []
+    for seed, loss in enumerate((0.003, 0.0035, 0.004)):
+        runs += [made("none", 0.0, seed, 0.8), made("random", 0.3, seed, 0.794)]
+        runs += [made("value", 0.3, seed, 0.8 - loss)]
+    points = modules["points"].points_of(runs)
+    modules["verdicts"].say(points)
+    (line,) = [one for one in capsys.readouterr().out.splitlines() if "- value at" in one]
+    assert line.endswith("0.58 ± 0.21 of it: undecided")
 
 
 def test_measurements_are_gone_on_with_and_those_of_other_code_do_not_count(modules, tmp_path):
@@ -163,15 +232,68 @@ def test_nothing_begins_when_the_time_is_up(modules, tmp_path):
     assert ledger.work_off(made, [{"n": 1}], lambda _: {}, until=0.0) == 1
 
 
+def test_a_tail_is_scored_on_the_same_unseen_inputs_whatever_was_skipped(modules, tmp_path):
+    recipe = Recipe(rows=20_000, drift="gradual")
+    dataset = Dataset.open(synthesize(recipe, tmp_path / "set"))
+    tail, truth = modules["tail"], modules["truth"]
+    chances = np.concatenate([truth.true_chances(recipe, part) for part in truth.PARTS])
+    keys = {"batch_size": 128, "compile": "off", "log.tensorboard": False, "model.top": [4]}
+    keys |= {"model.bottom": [4], "evaluate.at": [], **tail.tail_keys(len(dataset.train))}
+    asked = []
+
+    class Asked(np.ndarray):
+        def __getitem__(self, inputs):
+            asked.append((inputs.start, inputs.stop))
+            return np.asarray(super().__getitem__(inputs))
+
+    for rule in ("none", "random"):
+        config = Config().with_settings(f"{k}={json.dumps(v)}" for k, v in keys.items())
+        config = config.with_settings([f"skip.rule={rule}"])
+        train(dataset, config, tmp_path / rule)
+        found = tail.scores_of_tail(tmp_path / rule, dataset, chances.view(Asked))
+        assert 0.4 < found["auc"] < found["oracle_auc"]
+    moments = [17_000 * k // 20 for k in range(20, 11, -1)]
+    assert asked == 2 * [(at + 512, at + 512 + 850) for at in moments]
+
+
+def test_the_docs_take_their_tables_and_pictures_from_the_results(modules, tmp_path):
+    runs = []
+    for positives in (25, 3):
+        setting = f"{positives} % positive, stationary"
+        for seed in range(3):
+            runs += [made("none", 0.0, seed, 0.8, setting=setting)]
+            runs += [made("value", 0.3, seed, 0.79 + seed / 1e5, setting=setting)]
+    page = tmp_path / "skipping.md"
+    for seed in range(3):
+        runs += [made("none", 0.0, seed, 0.8, "log", "clicks")]
+        runs += [made("random", 0.3, seed, 0.79, "log", "clicks")]
+        runs += [made("thin", 0.3, seed, 0.795, "log", "clicks")]
+    blocks = [f"<!-- measured: {name} -->\nold\n<!-- end -->\n" for name in ("stationary", "log")]
+    page.write_text("a\n" + "".join(blocks) + "z\n", encoding="utf-8")
+    modules["docs"].write_docs(modules["points"].points_of(runs), tmp_path)
+    text = page.read_text(encoding="utf-8")
+    assert "| `value` | 0.00999 ± 0.00002 |  | 0.00999 ± 0.00002 |  |" in text
+    assert "| `thin` | 30 % | 0.00500 ± 0.00000 | 0.50 ± 0.00 | yes | 3 |" in text
+    assert "old" not in text
+    assert text.startswith("a\n<!-- measured: stationary -->\n")
+    assert text.endswith("<!-- end -->\nz\n")
+    assert len(list(tmp_path.glob("skipping-*-positive.svg"))) == 2
+
+
 def test_it_measures_prints_draws_and_does_nothing_twice(modules, monkeypatch, capsys, tmp_path):
-    words = "skipping.py curves --rows 4000 --seeds 1 --most-seeds 1 --shares 0.3 --rules random"
+    words = "skipping curves --rows 4000 --drifting-rows 4000 --seeds 1 --most-seeds 1"
+    words += " --shares 0.3 --rules random"
     monkeypatch.setattr(sys, "argv", [*words.split(), "--out", str(tmp_path)])
-    assert modules["skipping"].main() == 2
+    main = modules["__main__"].main
+    assert main() == 1
     printed = capsys.readouterr()
     assert "| random | 30 % |" in printed.out
     assert len(printed.err.splitlines()) == 8
     lines = (tmp_path / "results.jsonl").read_text().splitlines()
     assert len(lines) == len({json.dumps(json.loads(one)["task"]) for one in lines}) == 8
     assert len(list(tmp_path.glob("*.svg"))) == 4
-    assert modules["skipping"].main() == 2
+    assert main() == 1
+    assert capsys.readouterr() == (printed.out, "")
+    monkeypatch.setattr(sys, "argv", ["skipping", "--show", "--out", str(tmp_path)])
+    assert main() == 1
     assert capsys.readouterr() == (printed.out, "")

@@ -17,7 +17,8 @@ from slipstream.compare.runner import Event, Tell, run_all
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.environment import environment
-from slipstream.errors import ConfigError, SlipstreamError
+from slipstream.errors import ConfigError, SlipstreamError, did_you_mean
+from slipstream.models import MODELS
 from slipstream.report.runs import read_run
 from slipstream.report.write import report_on
 from slipstream.training import build
@@ -53,6 +54,9 @@ class Ablation:
         self.base = replace(base, data=str(Path(base.data).absolute()))
         self.folder = Folder(out)
         self.seeds = [base.seed + number for number in range(seeds)]
+        for name in models:
+            if name not in MODELS:
+                raise ConfigError(f"There is no model {name!r}.{did_you_mean(name, MODELS)}")
         lines = lines_of(self.base, self.dataset, models)
         self.lines = [one for one in lines if only is None or one.group in only]
         if not self.lines:
@@ -79,9 +83,29 @@ class Ablation:
                 made.setdefault(one.name, one)
         return list(made.values())
 
+    @property
+    def titles(self) -> dict[str, str]:
+        """What to call runs that are known of, by variant: after the first line they are for."""
+        made: dict[str, str] = {}
+        for line in self.lines:
+            step = Step(line, self.seeds[0])
+            base, mine = self._pair(step)
+            made.setdefault(mine.variant, line.label)
+            made.setdefault(base.variant, f"full training, {line.name_of_base}")
+            for rule, one in self._controls(step).items():
+                made.setdefault(one.variant, f"{line.label}: {rule}")
+        return made
+
+    @property
+    def unknown_controls(self) -> int:
+        """How many runs may come to those that are known of, at most: controls of what is left."""
+        first = self.seeds[0]
+        left = [one for one in self.lines if self._summary(self._pair(Step(one, first))[1]) is None]
+        return len(self.seeds) * sum(len(one.controls) for one in left)
+
     def check(self, say: Callable[[str], None]) -> None:
         """Leave out the lines that cannot be trained here, and say so."""
-        kept = []
+        kept, wrong = [], dict[str, list[str]]()
         for line in self.lines:
             try:
                 for one in self._pair(Step(line, self.seeds[0])):
@@ -91,7 +115,9 @@ class Ablation:
                     build.resolved(one.config, build.order_of(one.config, self.dataset))
                 kept.append(line)
             except SlipstreamError as error:
-                say(f"{line.label} is left out: {error}")
+                wrong.setdefault(str(error), []).append(line.label)
+        for why, labels in wrong.items():
+            say(f"{'; '.join(labels)} {'is' if len(labels) == 1 else 'are'} left out: {why}")
         if not kept:
             raise ConfigError("No line is left that can be trained.")
         self.lines = kept

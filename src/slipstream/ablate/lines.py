@@ -19,9 +19,12 @@ CONTROLS = (RANDOM, RANDOM_HOT)
 PUBLISHED = "slipstream"
 TARGETS = (0.1, 0.5)
 # What was published in numbers of batches and bytes, beside what there was then: 44,766 batches
-# and 2.16 GB of rows. On smaller data it is taken in proportion.
+# and 2.16 GB of rows. On smaller data it is taken in proportion. Of the sample it is the number of
+# inputs that counts: a thousandth of a few thousand is none.
 _BATCHES, _OF_BATCHES = 1000, 44_766
 _BYTES, _SHARE = 256 << 20, 0.12
+_SAMPLED, _OF_INPUTS = 0.001, 45_840_617
+_OF_PUBLISHED = ("skip.warmup_batches", "skip.sample_share")
 _NORMALIZED = {"model.normalize_dense": True, "model.normalize_embedded": True}
 
 
@@ -50,6 +53,12 @@ class Line:
         """Tells it from all other lines."""
         return f"{self.group}: {self.name}"
 
+    @property
+    def name_of_base(self) -> str:
+        """Tells its baseline from those of other lines."""
+        model = str(self.base["model.name"])
+        return model if len(self.base) == 1 else f"{model}, normalized"
+
 
 def lines_of(config: Config, dataset: Dataset, models: Sequence[str]) -> list[Line]:
     """All lines, for a configuration and a data set.
@@ -74,6 +83,9 @@ def in_proportion(config: Config, dataset: Dataset) -> Keys:
     keys: Keys = {
         "skip.warmup_batches": min(_BATCHES, max(1, round(batches * _BATCHES / _OF_BATCHES)))
     }
+    sampled = min(1.0, round(_SAMPLED * _OF_INPUTS / max(1, len(dataset.train)), 4))
+    if sampled > _SAMPLED:
+        keys["skip.sample_share"] = sampled
     dim = int(config.model.options.get("dim", 16))
     if rows * dim * 4 * _SHARE < _BYTES:
         keys["skip.hot_memory"] = f"{_SHARE:.0%}"
@@ -92,8 +104,11 @@ def _blocks(first: Keys, fair: Keys) -> Iterator[Line]:
         "with the guard": {"skip.guard": True},
     }
     for name, keys in changes.items():
-        controls = () if name == "no skipping" else CONTROLS
-        yield Line("blocks", name, whole | keys, first, controls, tier=1)
+        if name == "no skipping":
+            of_order = {k: v for k, v in whole.items() if k not in _OF_PUBLISHED}
+            yield Line("blocks", name, of_order | keys, first, (), tier=1)
+        else:
+            yield Line("blocks", name, whole | keys, first, CONTROLS, tier=1)
     normal = first | _NORMALIZED
     yield Line("blocks", "normalized", whole | _NORMALIZED, normal, CONTROLS, tier=1)
 

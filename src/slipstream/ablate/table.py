@@ -48,6 +48,8 @@ class Row(NamedTuple):
         calibration: Mean prediction over the share of positives.
         time_saved: The share of the time of training on everything that was not needed.
         seeds: With how many seeds.
+        frozen: The mean share of row updates that was left out, by a rule that freezes rows.
+        why_nothing: Where no seed skipped anything though it was to: why, as the first run says.
     """
 
     group: str
@@ -60,6 +62,8 @@ class Row(NamedTuple):
     calibration: float | None
     time_saved: float
     seeds: int
+    frozen: float = 0.0
+    why_nothing: str = ""
 
 
 def rows_of(lines: Sequence[tuple[Line, Sequence[Ended]]]) -> list[Row]:
@@ -90,7 +94,24 @@ def _row(line: Line, ended: Sequence[Ended]) -> Row:
         _mean(calibrated) if calibrated else None,
         1 - _mean(ratios),
         len(ended),
+        _mean([_skipping(one).get("row_updates_frozen") or 0.0 for one in mine.values()]),
+        _why_nothing(list(mine.values())),
     )
+
+
+def _skipping(summary: dict[str, Any]) -> dict[str, Any]:
+    return summary.get("skipping") or {}
+
+
+def _why_nothing(summaries: Sequence[dict[str, Any]]) -> str:
+    """Why the first of some runs was to skip and did not; nothing, where one of them did."""
+    about = _skipping(summaries[0])
+    if not about or any(one["skip_share"] for one in summaries) or about.get("row_updates_frozen"):
+        return ""
+    decided = [one for one in about.get("decisions", ()) if "asked" in one]
+    if not decided:
+        return "the run ended before any decision"
+    return next((one["why"] for one in decided if one.get("why")), "decisions skipped no input")
 
 
 def _line(one: Ended) -> dict[str, Any]:
@@ -113,7 +134,7 @@ def cells(row: Row) -> list[str]:
     """What a row shows under each heading, and after a line end how sure that is."""
     return [
         row.name,
-        f"{row.skipped:.1%}",
+        f"{row.frozen:.1%}\nof row updates" if row.frozen else f"{row.skipped:.1%}",
         "undefined" if row.auc is None else f"{row.auc:.5f}",
         _told(row.change),
         *(_told(row.beside.get(rule)) for rule in CONTROLS),
@@ -121,6 +142,15 @@ def cells(row: Row) -> list[str]:
         f"{row.time_saved:.0%}",
         str(row.seeds),
     ]
+
+
+def notes(rows: Sequence[Row]) -> list[str]:
+    """What the cells of some rows do not say: why nothing was skipped, the same reason once."""
+    said: dict[str, list[str]] = {}
+    for row in rows:
+        if row.why_nothing:
+            said.setdefault(row.why_nothing, []).append(row.name)
+    return [f"Nothing was skipped by {'; '.join(names)}: {why}." for why, names in said.items()]
 
 
 def _told(one: Interval | None) -> str:
@@ -143,7 +173,8 @@ def as_markdown(rows: Sequence[Row]) -> str:
         mine = [cells(row) for row in rows if row.group == group]
         lines += [[cell.replace("\n", " ") for cell in row] for row in mine]
         table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-        parts.append(f"### {group}\n\n{table}\n")
+        said = [f"- {note}\n" for note in notes([row for row in rows if row.group == group])]
+        parts.append("".join([f"### {group}\n\n{table}\n", *(["\n", *said] if said else [])]))
     return "\n".join(parts)
 
 
@@ -168,13 +199,12 @@ def as_csv(rows: Sequence[Row]) -> str:
     writer = csv.writer(file, lineterminator="\n")
     compared = ["change", *CONTROLS]
     ends = [f"{name}{end}" for name in compared for end in ("", "_low", "_high")]
-    writer.writerow(
-        ["group", "line", "seeds", "skip_share", "auc", "calibration", "time_saved", *ends]
-    )
+    first = ["group", "line", "seeds", "skip_share", "auc", "calibration", "time_saved"]
+    writer.writerow([*first, *ends, "row_updates_frozen", "why_nothing"])
     for row in rows:
         found = [row.change, *(row.beside.get(rule) for rule in CONTROLS)]
         numbers = [n for one in found for n in (one[:3] if one else (None, None, None))]
         plain = [row.group, row.name, row.seeds, row.skipped, row.auc, row.calibration]
-        cells = [*plain, row.time_saved, *numbers]
+        cells = [*plain, row.time_saved, *numbers, row.frozen, row.why_nothing]
         writer.writerow(["" if cell is None else cell for cell in cells])
     return file.getvalue()

@@ -10,10 +10,11 @@ import typer
 
 from slipstream.commands.compare import again, terminated_is_interrupted
 from slipstream.commands.terminal import err, out, says_what_is_wrong
-from slipstream.errors import ConfigError
+from slipstream.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:  # torch takes seconds to import
     from slipstream.ablate.ablation import Ablation
+    from slipstream.compare.runner import Event
 
 GROUPS = ("blocks", "rules", "thresholds", "models")
 MODELS = "dlrm,deepfm,dcn"
@@ -79,11 +80,21 @@ def _train(ablation: Ablation, *, force: bool, seconds: float | None) -> bool:
     from slipstream.commands.compare_progress import Standing, compare_progress, tell_the_end
 
     standing = Standing(ablation.folder, [] if force else ablation.runs)
-    standing.runs = ablation.runs
+
+    def look() -> None:
+        standing.runs, standing.more = ablation.runs, ablation.unknown_controls
+        standing.titles = ablation.titles
+
+    look()
     try:
-        with terminated_is_interrupted(), compare_progress(standing) as tell:
+        with terminated_is_interrupted(), compare_progress(standing) as shown:
+
+            def tell(event: Event) -> None:
+                if event.state == "ended":  # its controls have come to be known
+                    look()
+                shown(event)
+
             failed = ablation.train(tell, force=force, seconds=seconds)
-            standing.runs = ablation.runs  # with the controls that have come to be known
     except KeyboardInterrupt:
         _tell(ablation)
         raise KeyboardInterrupt(f"Stopped; {standing.told()}. To go on: {again()}") from None
@@ -91,13 +102,16 @@ def _train(ablation: Ablation, *, force: bool, seconds: float | None) -> bool:
 
 
 def _tell(ablation: Ablation) -> None:
-    from slipstream.ablate.table import HEADS, cells
+    from slipstream.ablate.table import HEADS, cells, notes
     from slipstream.commands.results_table import show_table
 
     rows = ablation.write(page=True)
     for group in dict.fromkeys(row.group for row in rows):
         out.print(f"\n{group}", style="bold")
-        show_table(HEADS, [cells(row) for row in rows if row.group == group], _FIRST)
+        mine = [row for row in rows if row.group == group]
+        show_table(HEADS, [cells(row) for row in mine], _FIRST)
+        for note in notes(mine):
+            out.print(note, soft_wrap=True)
     if rows:
         out.print()
         out.print(f"The table is in {ablation.folder.path / 'ablation.md'}.", soft_wrap=True)
@@ -122,5 +136,7 @@ def _groups(only: str | None) -> list[str] | None:
     names = [name.strip() for name in only.split(",") if name.strip()]
     wrong = next((name for name in names if name not in GROUPS), None)
     if wrong is not None or not names:
-        raise ConfigError(f"There are no lines about {wrong!r}; choose from {', '.join(GROUPS)}.")
+        raise ConfigError(
+            f"There are no lines about {wrong or only!r}.{did_you_mean(wrong or '', GROUPS)}"
+        )
     return names

@@ -92,7 +92,7 @@ def bisection(
     """
     low, high, n = 0.0, most, len(scores)
     if n == 0:
-        return Found(0.0, 0.0, wanted, 0, "no hot input is left to judge")
+        return Found(0.0, 0.0, wanted, 0, "no hot input is in the sample")
     share = 0.0
     for _ in range(rounds):
         threshold = (low + high) / 2

@@ -18,6 +18,7 @@ from slipstream import Recipe
 from slipstream.data.synthetic.teacher import chances
 
 Array = np.ndarray
+PARTS = ("train", "validation", "evaluation")
 
 
 class Expected(NamedTuple):
@@ -64,3 +65,9 @@ def expected(logits: Array, chance: Array) -> Expected:
     return Expected(
         won / (p.sum() * q.sum() - alone), float(loss.mean()), float(prediction.sum() / p.sum())
     )
+
+
+def oracle(chance: Array) -> Expected:
+    """The scores of who knows the true chances."""
+    p = np.clip(chance.astype(np.float64), 1e-9, 1 - 1e-9)
+    return expected(np.log(p / (1 - p)), chance)

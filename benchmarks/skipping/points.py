@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from ledger import Outcome, Task
+from benchmarks.skipping.ledger import Outcome, Task
+from benchmarks.skipping.settled import Standing, standing
+
+from slipstream.report.statistics import Interval, interval
 
 FULL = "none"
 AUDIT = "audit"
-TENTH = 0.1
 BySeed = dict[int, float]
 
 
@@ -37,6 +38,16 @@ class Point:
         return {seed: self.full[seed]["auc"] - one["auc"] for seed, one in self.runs.items()}
 
     @property
+    def nothing(self) -> bool:
+        """Whether neither inputs nor row updates were left out: there is no loss to know."""
+        return not any(self.skipped.values())
+
+    @property
+    def standing(self) -> Standing:
+        """How well the loss is known."""
+        return standing(self.loss)
+
+    @property
     def skipped(self) -> BySeed:
         """The share of inputs that was skipped; of a rule that freezes, of row updates."""
         return {seed: saved_share(one) for seed, one in self.runs.items()}
@@ -53,10 +64,9 @@ class Point:
 
     @property
     def time_saved(self) -> float:
-        """The share of full training's time that was not needed."""
-        return 1 - statistics.fmean(
-            one["train_seconds"] / self.full[seed]["train_seconds"]
-            for seed, one in self.runs.items()
+        """The share of full training's time on a core that was saved: the median over seeds."""
+        return 1 - statistics.median(
+            one["core_seconds"] / self.full[seed]["core_seconds"] for seed, one in self.runs.items()
         )
 
     @property
@@ -143,14 +153,6 @@ def points_of(made: Iterable[tuple[Task, Outcome]]) -> Points:
     return points
 
 
-def narrow(loss: BySeed) -> bool:
-    """Whether a mean over seeds is known to a tenth of itself: its standard error is no more."""
-    if len(loss) < 2:
-        return False
-    error = statistics.stdev(loss.values()) / math.sqrt(len(loss))
-    return error <= TENTH * abs(statistics.fmean(loss.values()))
-
-
 def control_at(found: Found, control: str, skipped: BySeed) -> BySeed:
     """What a control loses at the shares that were skipped, seed by seed.
 
@@ -174,8 +176,19 @@ def control_at(found: Found, control: str, skipped: BySeed) -> BySeed:
     return made
 
 
-def ratio(mine: BySeed, theirs: BySeed) -> float | None:
-    """The mean of some values over that of others, over the seeds that both have."""
+def ratio(mine: BySeed, theirs: BySeed) -> Interval | None:
+    """The mean of some values over that of others, over the seeds that both have.
+
+    The interval is that of what is left of mine after the same part of theirs, seed by seed: the
+    luck that both share does not widen it.
+    """
     both = [seed for seed in mine if seed in theirs]
     below = sum(theirs[seed] for seed in both)
-    return sum(mine[seed] for seed in both) / below if both and below > 0 else None
+    if not both or below <= 0:
+        return None
+    part = sum(mine[seed] for seed in both) / below
+    left = interval([mine[seed] - part * theirs[seed] for seed in both])
+    if left.low is None or left.high is None:
+        return Interval(part, None, None, len(both))
+    half = (left.high - left.low) / 2 * len(both) / below
+    return Interval(part, part - half, part + half, len(both))
