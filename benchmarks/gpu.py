@@ -32,6 +32,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -157,8 +158,12 @@ def apart(some: list[Job], folder: Path, seconds: float) -> Iterator[Job]:
     """Run jobs in a process of their own, which is ended when the time is up."""
     words = [sys.executable, __file__, "--folder", str(folder), "--jobs", json.dumps(some)]
     with tempfile.TemporaryFile("w+") as errors:
-        child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, text=True)
-        clock = threading.Timer(max(0.1, seconds), child.kill)
+        pipe = subprocess.PIPE
+        child = subprocess.Popen(
+            words, stdout=pipe, stderr=errors, text=True, start_new_session=True
+        )
+        # With what it has started itself, such as compilers.
+        clock = threading.Timer(max(0.1, seconds), os.killpg, (child.pid, signal.SIGKILL))
         clock.start()
         told = 0
         assert child.stdout is not None, "it was asked for"
@@ -175,11 +180,11 @@ def apart(some: list[Job], folder: Path, seconds: float) -> Iterator[Job]:
 
 
 def prepared(made: set[Made], folder: Path, device: str) -> None:
-    """Have the data sets, each made by a process of its own."""
+    """Have the data sets, each made by a process of its own; jobs tell of one that is missing."""
     words = [sys.executable, __file__, "--folder", str(folder), "--device", device, "--make"]
 
     def one(some: Made) -> None:
-        subprocess.run([*words, json.dumps(some)], check=True)
+        subprocess.run([*words, json.dumps(some)], check=False)
 
     with ThreadPoolExecutor(len(made)) as pool:
         list(pool.map(one, made))

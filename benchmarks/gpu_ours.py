@@ -63,6 +63,7 @@ class Window:
         self.begun: tuple[float, int, int, dict[str, int], int] | None = None
         self._busy: Busy | None = None
         self._last = 0
+        self.pools: dict[str, list[float]] = {}
         self.found: dict[str, Any] = {}
 
     def stop(self) -> bool:
@@ -95,6 +96,7 @@ class Window:
         state = Watched.latest.state
         if self.begun is None or state.step == self.begun[2]:
             raise RuntimeError("The run had ended before it was warm: it needs more inputs.")
+        self.pools = pools(self._device)
         begun, position, step, carried, trained = self.begun
         inputs, seconds = state.position - position, now - begun
         moved = {name: state.carried[name] - carried[name] for name in carried}
@@ -111,6 +113,18 @@ class Window:
             "hit_rate": moved["hits"] / moved["lookups"] if moved["lookups"] else None,
             "waits": Watched.latest.state.waits["steps"] / state.step,
         }
+
+
+def pools(device: str) -> dict[str, list[float]]:
+    """MiB that PyTorch has of a GPU, and uses of that, by whom it has them for."""
+    made: dict[str, list[float]] = {}
+    for one in torch.cuda.memory_snapshot() if device.startswith("cuda") else ():
+        recorded = tuple(one["segment_pool_id"]) != (0, 0)
+        name = f"{'recorded' if recorded else 'eager'} stream {one['stream'] % 997}"
+        mine = made.setdefault(name, [0.0, 0.0])
+        mine[0] += one["total_size"] / MIB
+        mine[1] += one["allocated_size"] / MIB
+    return {name: [round(size, 1) for size in sizes] for name, sizes in made.items()}
 
 
 def config_of(one: dict[str, Any]) -> Config:
@@ -156,11 +170,14 @@ def ours(dataset: Dataset, one: dict[str, Any]) -> dict[str, Any]:
         pass
     finally:
         loop.Trainer = made
+    parts = estimate(dataset, config).device
     found = {
         **window.found,
         **scores,
         "device_mib": device_bytes(one["device"]) / MIB,
-        "estimate_mib": sum(estimate(dataset, config).device.values()) / MIB,
+        "pools_mib": window.pools or pools(one["device"]),
+        "estimate_mib": sum(parts.values()) / MIB,
+        "estimate_parts_mib": {name: round(size / MIB, 1) for name, size in parts.items()},
         "said": said,
     }
     # The next contender of this process begins with all of the memory.
