@@ -28,6 +28,8 @@ from slipstream.training.engine import Engine, Stepped, weighted_loss
 from slipstream.training.flat import PARAMETERS, FlatOptimizer
 
 _BEFORE_RECORDING = 3
+Loss = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
+"""The loss of a batch: of its logits, labels, weights, and what is added to logits."""
 
 
 class Bench:
@@ -59,6 +61,7 @@ class RecordedEngine(Engine):
         parts: Parts of a batch.
         record: Whether to record steps where that is possible.
         say: Told a sentence that a user should see.
+        loss: What is made smaller.
     """
 
     tells_first = False
@@ -73,8 +76,10 @@ class RecordedEngine(Engine):
         parts: int = 1,
         record: bool = True,
         say: Callable[[str], None] = lambda _: None,
+        loss: Loss = weighted_loss,
     ) -> None:
         super().__init__(tables, dense)
+        self._loss = loss
         self._arena, self._carrier, self._parts, self._say = arena, carrier, parts, say
         self._record = record and arena.device.type == "cuda"
         self._side = Lane(arena.device)
@@ -207,7 +212,7 @@ class RecordedEngine(Engine):
             weight = plan["weight"]
             if self._parts > 1:
                 weight = weight * _inside(plan, part)
-            loss = weighted_loss(logits[-1], plan["labels"], weight, plan["logit_offset"])
+            loss = self._loss(logits[-1], plan["labels"], weight, plan["logit_offset"])
             loss.backward()
             losses.append(loss.detach())
         self._carrier.compute.after(self._side)
@@ -267,9 +272,31 @@ def recorded_engine(
         device=device,
         recorded=True,
     )
+    return engine_for(tables, dense, slots, parts=parts, say=say)
+
+
+def engine_for(
+    tables: Embeddings,
+    dense: DensePart,
+    slots: Sequence[int],
+    *,
+    parts: int = 1,
+    say: Callable[[str], None] = lambda _: None,
+    loss: Loss = weighted_loss,
+) -> RecordedEngine:
+    """An engine for tables and a dense part, on the device of the latter.
+
+    Args:
+        tables: The rows on the host; the engine carries them from here on.
+        dense: The dense part, made to be recorded.
+        slots: The size of the fast tier of each group.
+        parts: Parts of a batch.
+        say: Told a sentence that a user should see.
+        loss: What is made smaller.
+    """
     assert dense.flat is not None, "weights that a recorded step moves lie in one row"
-    arena = Arena(model.layout, slots, device)
-    exact = any(table.storage == "fp64" for table in model.layout.tables)
+    arena = Arena(tables.layout, slots, dense.device)
+    exact = any(table.storage == "fp64" for table in tables.layout.tables)
     carrier = tables.mover = Carrier(
         tables.stores,
         arena,
@@ -278,4 +305,4 @@ def recorded_engine(
         PARAMETERS,
         dense.flat.set_parameters,
     )
-    return RecordedEngine(tables, dense, arena, carrier, parts=parts, say=say)
+    return RecordedEngine(tables, dense, arena, carrier, parts=parts, say=say, loss=loss)
