@@ -186,6 +186,18 @@ def test_outputs_of_another_shape_are_an_error_that_says_so(kernels, monkeypatch
         list(step.through())
 
 
+@pytest.mark.parametrize("kernels", ["cpu", "gpu"])
+def test_memory_that_is_used_up_is_an_error_that_says_what_to_do(kernels, monkeypatch):
+    monkeypatch.setattr(build, "kernels_for", lambda *_: kernels)
+
+    def full(*_):
+        raise torch.OutOfMemoryError
+
+    step, _ = made(clicks(100), "cpu", loss=full)
+    with pytest.raises(ConfigError, match="used up, with a fast tier of 70%"):
+        list(step.through())
+
+
 def test_what_does_not_go_together_is_an_error_that_says_so():
     data = clicks(100)
     with pytest.raises(ConfigError, match="strategy is fae, but with a module of your own"):

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from slipstream.ahead import Ahead, often_switched
@@ -28,6 +29,10 @@ OwnLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
 _NOT_RECORDED = (
     "Steps run one operation after the other: device is {device}, and only on a GPU (device: cuda) "
     "is a step recorded and replayed."
+)
+_NO_ROOM = (
+    "The GPU's memory is used up, with a fast tier of {}. Set placement.fast_memory to less, use "
+    "smaller batches, or a smaller module."
 )
 
 
@@ -123,7 +128,10 @@ class CapturedStep:
         """
         self._tables.train()
         with Loader(self._dataset.train, self._config.batch_size, order=self._order) as loader:
-            yield from self._recorded(loader) if self.recorded else self._plain(loader)
+            try:
+                yield from self._recorded(loader) if self.recorded else self._plain(loader)
+            except torch.OutOfMemoryError as error:
+                raise ConfigError(_NO_ROOM.format(self._config.placement.fast_memory)) from error
 
     def _plain(self, loader: Loader) -> Iterator[Said]:
         """Look up, predict, move: the reference for everything else."""
