@@ -146,13 +146,22 @@ class CapturedStep:
             yield Said(float(loss.detach()), outputs.detach()[:n], n, batch.next_position)
 
     def _recorded(self, loader: Loader) -> Iterator[Said]:
-        from slipstream.training.recorded import engine_for  # it needs Triton
+        from slipstream.training.recorded import recorded_engine  # it needs Triton
 
         config, layout = self._config, self._tables.layout
         rooms = build.rooms_of(config, layout, self._dataset)
         assert rooms is not None, "the strategy was checked to have a fast tier"
         rows, slots = self._tables._embeddings, [room.slots for room in rooms]
-        engine = engine_for(rows, self._dense, slots, say=self._say, loss=self._checked_loss)
+        engine = recorded_engine(
+            config,
+            self._dense.model,
+            slots,
+            seed=None,
+            say=self._say,
+            tables=rows,
+            dense=self._dense,
+            loss=self._checked_loss,
+        )
         placement = build.tiered_of(config, layout, self._dataset, rooms)
         try:
             engine.tables.keep(placement.kept(), self._tables.steps)
@@ -200,10 +209,10 @@ class _ByColumn(nn.Module):  # type: ignore[misc]
 
     def __init__(self, module: nn.Module, tables: EmbeddingTables) -> None:
         super().__init__()
-        self.module, self._names = module, tables._names
-        groups = tables.layout.groups
+        self.module, self.layout, self._names = module, tables.layout, tables._names
+        groups = self.layout.groups
         self._order = [n for group in groups for n in group.features]
-        self._order += tables.layout.sequences
+        self._order += self.layout.sequences
 
     def forward(self, dense: Tensor, vectors: Embedded | Mapping[str, Tensor]) -> Tensor:
         """What the module gives."""

@@ -251,6 +251,9 @@ def recorded_engine(
     seed: int | None,
     parts: int = 1,
     say: Callable[[str], None] = lambda _: None,
+    tables: Embeddings | None = None,
+    dense: DensePart | None = None,
+    loss: Loss = weighted_loss,
 ) -> RecordedEngine:
     """An engine with its fast tier on the device of a configuration.
 
@@ -261,10 +264,15 @@ def recorded_engine(
         seed: Of the first values of rows; None leaves zeros.
         parts: Parts of a batch.
         say: Told a sentence that a user should see.
+        tables: The rows on the host, if they are there already.
+        dense: The dense part, if it is there already.
+        loss: What is made smaller.
     """
     device = torch.device(config.device)
-    tables = Embeddings(model.layout, seed=seed, device=device)
-    dense = DensePart(
+    if tables is None:
+        tables = Embeddings(model.layout, seed=seed, device=device)
+    rows = tables  # what follows must not think that there are none
+    dense = dense or DensePart(
         model,
         config.dense,
         config.precision,
@@ -272,35 +280,13 @@ def recorded_engine(
         device=device,
         recorded=True,
     )
-    return engine_for(tables, dense, slots, parts=parts, say=say)
-
-
-def engine_for(
-    tables: Embeddings,
-    dense: DensePart,
-    slots: Sequence[int],
-    *,
-    parts: int = 1,
-    say: Callable[[str], None] = lambda _: None,
-    loss: Loss = weighted_loss,
-) -> RecordedEngine:
-    """An engine for tables and a dense part, on the device of the latter.
-
-    Args:
-        tables: The rows on the host; the engine carries them from here on.
-        dense: The dense part, made to be recorded.
-        slots: The size of the fast tier of each group.
-        parts: Parts of a batch.
-        say: Told a sentence that a user should see.
-        loss: What is made smaller.
-    """
     assert dense.flat is not None, "weights that a recorded step moves lie in one row"
-    arena = Arena(tables.layout, slots, dense.device)
-    exact = any(table.storage == "fp64" for table in tables.layout.tables)
+    arena = Arena(model.layout, slots, device)
+    exact = any(table.storage == "fp64" for table in model.layout.tables)
     carrier = tables.mover = Carrier(
         tables.stores,
         arena,
-        lambda group, rows: tables.before_write(group, rows),
+        lambda group, changed: rows.before_write(group, changed),
         torch.float64 if exact else torch.float32,
         PARAMETERS,
         dense.flat.set_parameters,
