@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,7 +15,7 @@ from gpu_watch import Busy, wait_for
 from slipstream import Dataset, estimate
 from slipstream.config import Config
 from slipstream.placement.counting import per_input
-from slipstream.training import loop
+from slipstream.training import build, loop
 from slipstream.training.memory import device_bytes
 from slipstream.training.state import Hooks
 
@@ -22,6 +23,31 @@ MIB = 1 << 20
 # What is reported of a run of Criteo Kaggle's size by default: after each per cent of its inputs.
 _REPORT = 39_291_958 // 100
 _ENDLESS = 1000  # epochs; the runs end when they have been timed
+_LOOKED_AT = 2_000_000  # inputs
+_KNOWN: dict[Any, Any] = {}
+
+
+def look_once() -> None:
+    """Have what is found out of a data set before a run found once, and from its first inputs.
+
+    Runs without an end would look at every batch for the one that needs the most rows, and the
+    estimate beside each run would do all of it again.
+    """
+    rooms_of, needed_rows = build.rooms_of, build.needed_rows
+
+    def needed(config: Config, layout: Any, dataset: Dataset) -> Any:
+        few = replace(config, epochs=1, limit=min(_LOOKED_AT, len(dataset.train)))
+        return _known(needed_rows, few, layout, dataset)
+
+    build.needed_rows = needed
+    build.rooms_of = lambda *args: _known(rooms_of, *args)
+
+
+def _known(work: Any, config: Config, layout: Any, dataset: Dataset) -> Any:
+    key = (work.__name__, repr(config), repr(layout), str(dataset.folder))
+    if key not in _KNOWN:
+        _KNOWN[key] = work(config, layout, dataset)
+    return _KNOWN[key]
 
 
 class EnoughError(Exception):
@@ -52,12 +78,14 @@ class Window:
 
     Args:
         device: Where steps run.
-        warm: Steps that come first.
-        seconds: At least so long they last, and so long it is timed then.
+        warm: Steps that come first, and how long more go on after them.
+        seconds: How long it is timed then.
         watched: Steps after that whose work on the GPU is looked at; None times the whole run.
     """
 
-    def __init__(self, device: str, warm: int, seconds: float, watched: int | None) -> None:
+    def __init__(
+        self, device: str, warm: tuple[int, float], seconds: float, watched: int | None
+    ) -> None:
         self._device, self._warm, self._seconds, self._watched = device, warm, seconds, watched
         self._first: float | None = None
         self.begun: tuple[float, int, int, dict[str, int], int] | None = None
@@ -76,9 +104,9 @@ class Window:
                 self.found |= self._busy.end(state.step - self._last)
                 raise EnoughError
         elif self.begun is None:
-            if state.step >= self._warm:
+            if state.step >= self._warm[0]:
                 self._first = self._first or time.perf_counter()
-                if time.perf_counter() - self._first >= self._seconds:
+                if time.perf_counter() - self._first >= self._warm[1]:
                     self._begin()
         elif self._watched is not None and time.perf_counter() - self.begun[0] >= self._seconds:
             self.end(wait_for(self._device))
@@ -157,8 +185,8 @@ def ours(dataset: Dataset, one: dict[str, Any]) -> dict[str, Any]:
     """A contender of ours: steady state, or with `whole` from early on to the end of its run."""
     config, whole = config_of(one), one.get("whole", False)
     said: list[str] = []
-    seconds = 0.0 if whole else one["seconds"]
-    window = Window(one["device"], one["warm"], seconds, None if whole else one["watched"])
+    warm = one["warm"], 0.0 if whole else one["seconds"] / 2
+    window = Window(one["device"], warm, one["seconds"], None if whole else one["watched"])
     loop.Trainer, made = Watched, loop.Trainer
     scores: dict[str, Any] = {}
     try:
@@ -182,6 +210,7 @@ def ours(dataset: Dataset, one: dict[str, Any]) -> dict[str, Any]:
     }
     # The next contender of this process begins with all of the memory.
     Watched.latest = None
+    torch._dynamo.reset()
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from slipstream.training import build
+
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 
@@ -17,7 +19,9 @@ def gpu():
     sys.path.insert(0, str(FOLDER))
     import gpu
 
+    before = build.rooms_of, build.needed_rows
     yield gpu
+    build.rooms_of, build.needed_rows = before
     for name in [name for name in sys.modules if name == "gpu" or name.startswith("gpu_")]:
         del sys.modules[name]
     sys.path.remove(str(FOLDER))
@@ -91,6 +95,12 @@ def test_every_part_is_among_the_jobs_and_every_floor_finds_its_figures(gpu):
 def test_an_estimate_more_than_a_tenth_off_is_a_floor_that_is_missed(gpu, estimated, verdict):
     found = [{"part": "fast", "device_mib": 1000, "estimate_mib": estimated}]
     assert list(gpu.goals(found))[-1].line.endswith(verdict)
+
+
+def test_each_model_is_compiled_ahead_once(gpu):
+    groups = [[gpu.sized(job, tiny=False) for job in some] for some in gpu.jobs(gpu.PARTS, False)]
+    kinds = [(job["batch"], job.get("dim", 16)) for job in gpu.warming(groups)]
+    assert sorted(kinds) == [(2048, 16), (16384, 16), (16384, 64)]
 
 
 def test_time_that_spans_share_is_counted_once(gpu):
