@@ -56,6 +56,7 @@ PARTS += ("skewed", "precision")
 KINDS = {"hybrid": hybrid, "fbgemm": fbgemm}
 OPTIMIZERS = ("rowwise_adagrad", "sgd")
 INPUTS = 20_000_000  # fewer would say little of how often rare rows come
+FEW = Made("kaggle", 1.05, 20 * BATCHES[1], 100)
 MARK = "FIGURES "
 Job = dict[str, Any]
 
@@ -152,17 +153,11 @@ def warming(groups: list[list[Job]]) -> Iterator[Job]:
     """Short runs of the same models on few inputs: what they compile is kept for the others."""
     done = set()
     for job in (job for some in groups for job in some):
-        kind = (job["batch"], job.get("dim", 16), job["shape"])
-        if job["device"] == "cuda" and "memory" in job and kind[:2] not in done:
-            done.add(kind[:2])
-            few = {
-                "shape": "kaggle",
-                "whole": True,
-                "epochs": 1,
-                "memory": "20%",
-                "strategy": "fast",
-            }
-            yield {**job, **few, "data": Made("kaggle", 1.05, 20 * job["batch"], 100).name}
+        kind = (job["batch"], job.get("dim", 16))
+        if job["device"] == "cuda" and "memory" in job and kind not in done:
+            done.add(kind)
+            few = {"whole": True, "epochs": 1, "memory": "20%", "strategy": "fast"}
+            yield {**job, **few, "data": FEW.name}
 
 
 def run(some: list[Job], folder: Path) -> None:
@@ -215,8 +210,6 @@ def prepared(made: set[Made], folder: Path, device: str) -> None:
 
 def warmed(some: Job, folder: Path) -> None:
     """Have what a job compiles compiled; that it fails is told when it runs itself."""
-    batch = some["batch"]
-    make(Made("kaggle", 1.05, 20 * batch, 100), folder, "cpu")
     for one in apart([some], folder, 120):
         if "why_not" in one:
             print(f"not compiled ahead: {one['why_not'][:200]}", flush=True)
@@ -257,6 +250,8 @@ def _measure(asked: argparse.Namespace, folder: Path) -> int:
         job["settings"] = [*job.get("settings", []), *asked.set]
     folder.mkdir(parents=True, exist_ok=True)
     compiling = [Thread(target=warmed, args=(job, folder)) for job in warming(groups)]
+    if compiling:
+        make(FEW, folder, "cpu")
     for thread in compiling:
         thread.start()
     prepared({data_of(job, asked.tiny) for some in groups for job in some}, folder, device)

@@ -25,6 +25,7 @@ _REPORT = 39_291_958 // 100
 _ENDLESS = 1000  # epochs; the runs end when they have been timed
 _LOOKED_AT = 2_000_000  # inputs
 _KNOWN: dict[Any, Any] = {}
+_FOUND = build.rooms_of, build.needed_rows
 
 
 def look_once() -> None:
@@ -33,7 +34,7 @@ def look_once() -> None:
     Runs without an end would look at every batch for the one that needs the most rows, and the
     estimate beside each run would do all of it again.
     """
-    rooms_of, needed_rows = build.rooms_of, build.needed_rows
+    rooms_of, needed_rows = _FOUND
 
     def needed(config: Config, layout: Any, dataset: Dataset) -> Any:
         few = replace(config, epochs=1, limit=min(_LOOKED_AT, len(dataset.train)))
@@ -44,7 +45,8 @@ def look_once() -> None:
 
 
 def _known(work: Any, config: Config, layout: Any, dataset: Dataset) -> Any:
-    key = (work.__name__, repr(config), repr(layout), str(dataset.folder))
+    keys = (config.strategy, config.batch_size, config.placement, config.epochs, config.limit)
+    key = (work.__name__, repr(keys), repr(layout), str(dataset.folder))
     if key not in _KNOWN:
         _KNOWN[key] = work(config, layout, dataset)
     return _KNOWN[key]
