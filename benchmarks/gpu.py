@@ -156,7 +156,7 @@ def warming(groups: list[list[Job]]) -> Iterator[Job]:
         kind = (job["batch"], job.get("dim", 16))
         if job["device"] == "cuda" and "memory" in job and kind not in done:
             done.add(kind)
-            few = {"whole": True, "epochs": 1, "memory": "20%", "strategy": "fast"}
+            few = {"whole": True, "epochs": 1, "memory": "60%", "strategy": "fast"}
             yield {**job, **few, "data": FEW.name}
 
 

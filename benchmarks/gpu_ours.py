@@ -23,7 +23,7 @@ MIB = 1 << 20
 # What is reported of a run of Criteo Kaggle's size by default: after each per cent of its inputs.
 _REPORT = 39_291_958 // 100
 _ENDLESS = 1000  # epochs; the runs end when they have been timed
-_LOOKED_AT = 2_000_000  # inputs
+_LOOKED_AT = 600_000  # inputs
 _KNOWN: dict[Any, Any] = {}
 _FOUND = build.rooms_of, build.needed_rows
 

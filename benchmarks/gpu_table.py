@@ -135,5 +135,5 @@ def by_strategy(found: Sequence[Found]) -> Iterator[str]:
         hits = "" if one["hit_rate"] is None else f"{one['hit_rate']:.3f}"
         yield (
             f"{one['strategy']:12} {seconds:11.4f} {times:>9} {one['bytes']:7.0f} {hits:>7} "
-            f"{one['trained_share']:8.3f} {one['auc']:7.4f}  {CLAIMS[one['strategy']]}"
+            f"{one['trained_share']:8.3f} {one['auc'] or 0:7.4f}  {CLAIMS[one['strategy']]}"
         )
