@@ -22,6 +22,7 @@ Parts, each of which can run alone:
   strategies  every strategy, for the time and the bytes of a million inputs
   terabyte    187.8 M rows of 64 elements, 48 GB on the host, and 2 GiB on the GPU
   skewed      fast, fbgemm, resident and hybrid with exponent 1.1
+  own         a module of a user's own: CapturedStep, and a loop by hand with EmbeddingTables
   precision   the AUC of a pass over the data with fp32, TF32 and bf16
 
 --tiny runs all of it in small on the CPU, where only that it runs is of interest.
@@ -46,14 +47,15 @@ from typing import Any
 import torch
 from gpu_data import Made, make
 from gpu_ours import look_once, ours
+from gpu_own import own
 from gpu_peers import fbgemm, hybrid
 from gpu_table import BATCHES, COLUMNS, by_strategy, goals, line
 
 from slipstream import Dataset
 
 PARTS = ("fast", "resident", "hybrid", "fbgemm", "dim64", "busy", "strategies", "terabyte")
-PARTS += ("skewed", "precision")
-KINDS = {"hybrid": hybrid, "fbgemm": fbgemm}
+PARTS += ("skewed", "own", "precision")
+KINDS = {"hybrid": hybrid, "fbgemm": fbgemm, "own": own}
 OPTIMIZERS = ("rowwise_adagrad", "sgd")
 INPUTS = 20_000_000  # fewer would say little of how often rare rows come
 FEW = Made("kaggle", 1.05, 20 * BATCHES[1], 100)
@@ -86,6 +88,9 @@ def jobs(parts: list[str], tiny: bool) -> Iterator[list[Job]]:
         yield [_job("fbgemm", far, batch) for batch in BATCHES]
         yield from _engine(far, ["resident"])
         yield [_job("hybrid", far, batch) for batch in BATCHES]
+    if "own" in parts:
+        ways = ("recorded", "by hand")
+        yield [_job("own", near, BATCHES[1], way=way, memory="5%") for way in ways]
     if "precision" in parts:
         whole = {"memory": "5%", "whole": True, "epochs": 1, "compiled": False}
         kinds = ("fp32", "bf16", "tf32")

@@ -48,7 +48,7 @@ def head(one: Found) -> str:
     name = one.get("strategy") or " ".join([one["part"], one.get("of", "")]).strip()
     words = [name, f"{one['exponent']:g}", str(one.get("optimizer", ""))]
     words += [f"dim {one['dim']}" if one.get("dim", 16) != 16 else "", one.get("memory") or ""]
-    words.append(one.get("precision", ""))
+    words += [one.get("precision", ""), one.get("way", "")]
     return f"{' '.join(word for word in words if word):44} {one['batch']:>7,}"
 
 
