@@ -1,282 +1,287 @@
 """How fast one GPU trains with tables that do not fit into its memory, beside what others reach.
 
-python benchmarks/gpu.py [--parts fast resident hybrid ...] [--rows N] [--folder FOLDER]
+python benchmarks/gpu.py [--parts fast hybrid ...] [--out FOLDER] [--minutes 9.5] [--tiny]
 
-Criteo-Kaggle shape with all of its 33.76 M rows, ids by a power law, made here and packed on disk.
-Each contender trains in a process of its own, from the packed data set, fresh batches all the time.
-Samples a second are of the second half of a run, when everything is compiled and the fast tier is
-full; "step" is the time of a recorded step alone, replayed: what the GPU needs if nobody makes it
-wait. A part that cannot run here says why, and the others go on.
+Criteo-Kaggle shape with all of its 33.76 M rows, and Criteo-Terabyte shape with 187.8 M; ids by a
+power law, made here and packed on disk. Every contender is trained from the packed data set, ours
+through `train`. Samples a second are by the clock, from a step on at which everything is compiled
+and the fast tier is full; "busy" is how long some kernel is at work for a step, "copies" the same
+of copies, by the profiler in steps after those that are timed. Misses are distinct rows that had to
+come, an input; bytes are those of rows (of plain: of vectors and gradients), both ways, an input.
+Each line is printed and written to gpu.jsonl in the folder of --out as soon as it is known. A part
+that cannot run here says why, and the others go on; at the end one table has every floor with what
+was reached.
 
-Parts:
-  fast        the strategy fast, 5 % of the bytes of all rows on the GPU
+Parts, each of which can run alone:
+  fast        5 % of the bytes of all rows on the GPU, exponent 1.05, two optimizers, two batches
   resident    the same engine with every row on the GPU
-  hybrid      plain PyTorch: nn.EmbeddingBag on the CPU, dense part on the GPU
-  fbgemm      FBGEMM with a UVM cache of 5 %, where it can be imported
-  dim64       fast with rows of 64 elements
+  hybrid      plain PyTorch: nn.EmbeddingBag on the CPU with SGD, dense part on the GPU
+  fbgemm      FBGEMM with a UVM cache of 5 %, eager and compiled, where it can be imported
+  dim64       rows of 64 elements, 5 % and all of them on the GPU
+  busy        ours and plain PyTorch again, with the profiler: how long the GPU is at work
   strategies  every strategy, for the time and the bytes of a million inputs
+  terabyte    187.8 M rows of 64 elements, 48 GB on the host, and 2 GiB on the GPU
+  skewed      fast, fbgemm, resident and hybrid with exponent 1.1
+  own         a module of a user's own: CapturedStep, and a loop by hand with EmbeddingTables
+  precision   the AUC of a pass over the data with fp32, TF32 and bf16
+
+--tiny runs all of it in small on the CPU, where only that it runs is of interest.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread, Timer
 from typing import Any
 
 import torch
-from torch import nn
+from gpu_data import Made, make
+from gpu_ours import look_once, ours
+from gpu_own import own
+from gpu_peers import fbgemm, hybrid
+from gpu_table import BATCHES, COLUMNS, by_strategy, goals, line
 
-from slipstream import Dataset, Recipe, synthesize
-from slipstream.config import Config
-from slipstream.data.loader import Loader
-from slipstream.embedding.spec import Embedded
-from slipstream.training import build
-from slipstream.training.engine import weighted_loss
-from slipstream.training.loop import train
-from slipstream.training.recorded import RecordedEngine
-from slipstream.training.state import Hooks
+from slipstream import Dataset
 
-BATCHES = (2048, 16384)
+PARTS = ("fast", "resident", "hybrid", "fbgemm", "dim64", "busy", "strategies", "terabyte")
+PARTS += ("skewed", "own", "precision")
+KINDS = {"hybrid": hybrid, "fbgemm": fbgemm, "own": own}
+OPTIMIZERS = ("rowwise_adagrad", "sgd")
+INPUTS = 20_000_000  # fewer would say little of how often rare rows come
+FEW = Made("kaggle", 1.05, 20 * BATCHES[1], 100)
 MARK = "FIGURES "
+Job = dict[str, Any]
 
 
-def contenders(parts: list[str]) -> Iterator[dict[str, Any]]:
-    """What to run, in turn: what is compared with each other comes one after the other."""
-    for batch in BATCHES:
-        for part in ("hybrid", "fbgemm"):
-            if part in parts:
-                yield {"part": part, "batch": batch}
-        for part, memory in (("fast", "5%"), ("resident", "100%")):
-            if part in parts:
-                yield {"part": part, "batch": batch, "memory": memory}
-    if "fast" in parts:
-        yield {"part": "fast", "batch": BATCHES[1], "memory": "5%", "optimizer": "sgd"}
+def jobs(parts: list[str], tiny: bool) -> Iterator[list[Job]]:
+    """What to run: the jobs of a list are run by one process, one after the other.
+
+    What would be missed least comes last: the time may be up by then.
+    """
+    near, far = 1.05, 1.1
+    yield from _engine(near, [one for one in ("fast", "resident") if one in parts])
+    for part in ("hybrid", "fbgemm"):
+        if part in parts:
+            yield [_job(part, near, batch) for batch in BATCHES]
     if "dim64" in parts:
-        yield {"part": "dim64", "batch": BATCHES[1], "memory": "5%", "dim": 64}
+        shares = ("5%", "100%")
+        yield [_job("dim64", near, BATCHES[1], memory=share, dim=64) for share in shares]
+    if "skewed" in parts:
+        yield from _engine(far, ["fast"])
     if "strategies" in parts:
-        for name in ("plain", "fae", "hotline", "bagpipe", "fast"):
-            one = {"part": "strategies", "batch": BATCHES[1], "memory": "5%", "strategy": name}
-            yield {**one, "limit": 1_500_000}
+        yield list(_strategies(near, tiny))
+    if "terabyte" in parts:
+        yield [_job("terabyte", near, BATCHES[1], shape="terabyte", memory="2GiB", dim=64)]
+    if "busy" in parts:
+        yield list(_busy(near))
+    if "skewed" in parts:
+        yield [_job("fbgemm", far, batch) for batch in BATCHES]
+        yield from _engine(far, ["resident"])
+        yield [_job("hybrid", far, batch) for batch in BATCHES]
+    if "own" in parts:
+        ways = ("recorded", "by hand")
+        yield [_job("own", near, BATCHES[1], way=way, memory="5%") for way in ways]
+    if "precision" in parts:
+        whole = {"memory": "5%", "whole": True, "epochs": 1, "compiled": False}
+        kinds = ("fp32", "bf16", "tf32")
+        yield [_job("precision", near, BATCHES[1], precision=kind, **whole) for kind in kinds]
 
 
-def ours(dataset: Dataset, one: dict[str, Any]) -> dict[str, Any]:
-    """Our own engine, through `train`."""
-    batch, dim = one["batch"], one.get("dim", 16)
-    strategy = one.get("strategy", "fast")
-    limit = min(one.get("limit", batch * 600), len(dataset.train))
-    settings = [
-        f"placement.fast_memory={one['memory']}",
-        f"embedding.optimizer={one.get('optimizer', 'rowwise_adagrad')}",
-        f"model.dim={dim}",
-        f"model.top={[512, 256] if dim == 16 else [512, 512, 256]}",
-        f"log.every_inputs={max(batch, limit // 64)}",
-        "log.tensorboard=false",
-        "evaluate.at=[]",
-    ]
-    compiled = "off" if strategy == "hotline" else "on"
-    config = Config(
-        strategy=strategy,
-        batch_size=batch,
-        device="cuda",
-        precision="bf16",
-        compile=compiled,
-        limit=limit,
-    ).with_settings(settings)
-    step = _StepTime()
-    with tempfile.TemporaryDirectory() as folder:
-        summary = train(dataset, config, Path(folder) / "run", hooks=Hooks(say=step.say))
-        text = (Path(folder) / "run" / "metrics.jsonl").read_text()
-    lines = [json.loads(line) for line in text.splitlines()]
-    told = [line for line in lines if line["kind"] == "training"]
-    first, last = told[len(told) // 2], told[-1]
-    seconds = last["train_seconds"] - first["train_seconds"]
-    carried = summary.get("carried", {}).get("per_input", {})
-    return {
-        "samples_per_second": (last["position"] - first["position"]) / seconds,
-        "step_ms": step.milliseconds(),
-        "auc": summary["auc"],
-        "misses": carried.get("misses"),
-        "bytes": (carried.get("bytes_in", 0) + carried.get("bytes_out", 0)) or None,
-        "hit_rate": summary["hot_access_share"] or None,
-        "device_mib": summary["peak_memory_bytes"]["device"] >> 20,
-        "said": step.said,
-    }
+def _job(part: str, exponent: float, batch: int, **others: Any) -> Job:
+    return {"part": part, "exponent": exponent, "batch": batch, "shape": "kaggle", **others}
 
 
-class _StepTime:
-    """Finds the engine of a run, and times its recorded step when the run is over."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-        self._engine: RecordedEngine | None = None
-        made = build.engine_of
-
-        def noted(*args: Any, **keys: Any) -> Any:
-            self._engine = made(*args, **keys)
-            return self._engine
-
-        build.engine_of = noted
-
-    def say(self, text: str) -> None:
-        self.said.append(text)
-
-    def milliseconds(self) -> float | None:
-        recording = getattr(self._engine, "_recording", None)
-        if recording is None:
-            return None
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        for _ in range(50):
-            recording.replay()
-        end.record()
-        torch.cuda.synchronize()
-        return begin.elapsed_time(end) / 50
+def _engine(exponent: float, parts: list[str]) -> Iterator[list[Job]]:
+    """Our engine, on one data set."""
+    made = []
+    for batch in reversed(BATCHES):
+        if "fast" in parts:
+            keys = {"memory": "5%"}
+            made += [_job("fast", exponent, batch, optimizer=o, **keys) for o in OPTIMIZERS]
+        if "resident" in parts:
+            made.append(_job("resident", exponent, batch, memory="100%"))
+    if made:
+        yield made
 
 
-def hybrid(dataset: Dataset, one: dict[str, Any]) -> dict[str, Any]:
-    """Plain PyTorch: a table for each column on the CPU, looked up and moved there."""
-    torch.set_float32_matmul_precision("high")
-    model = build.model_of(Config(), dataset).cuda()
-    tables = [
-        nn.EmbeddingBag(dataset.schema.table(c.table).rows, 16, mode="sum", sparse=True)
-        for c in dataset.schema.singles
-    ]
-    rows = torch.optim.SGD([table.weight for table in tables], lr=0.1)
-    weights = torch.optim.SGD(model.parameters(), lr=0.1)
-    offsets = torch.arange(one["batch"])
-    begun = done = 0.0
-    with Loader(dataset.train, one["batch"]) as loader:
-        for number, batch in enumerate(loader):
-            if number == 10:
-                torch.cuda.synchronize()
-                begun = time.perf_counter()
-            found = [t(batch.ids[:, n].contiguous(), offsets) for n, t in enumerate(tables)]
-            vectors = torch.stack(found, 1).cuda()
-            logits = model(batch.dense.cuda(), Embedded((vectors,)))
-            weighted_loss(logits, batch.labels.cuda(), batch.weights.cuda(), None).backward()
-            for optimizer in (rows, weights):
-                optimizer.step()
-                optimizer.zero_grad()
-            if number >= 10 and time.perf_counter() - begun > 8:
-                break
-        torch.cuda.synchronize()
-        done = (number - 9) * one["batch"]
-    return {"samples_per_second": done / (time.perf_counter() - begun)}
+def _busy(exponent: float) -> Iterator[Job]:
+    """What the profiler looks at, in a process of its own: it slows what comes after it."""
+    for part, batch, memory in (
+        *(("fast", BATCHES[1], "5%"), ("fast", BATCHES[0], "5%")),
+        *(("resident", BATCHES[1], "100%"), ("hybrid", BATCHES[1], None)),
+    ):
+        yield _job("busy", exponent, batch, of=part, seconds=1.0, watched=48, memory=memory)
 
 
-def fbgemm(dataset: Dataset, one: dict[str, Any]) -> dict[str, Any]:
-    """FBGEMM's tables in unified memory with a cache of 5 % of the rows on the GPU."""
-    from fbgemm_gpu.split_embedding_configs import EmbOptimType
-    from fbgemm_gpu.split_table_batched_embeddings_ops_common import EmbeddingLocation
-    from fbgemm_gpu.split_table_batched_embeddings_ops_training import (
-        ComputeDevice,
-        SplitTableBatchedEmbeddingBagsCodegen,
-    )
-
-    torch.set_float32_matmul_precision("high")
-    model = build.model_of(Config(), dataset).cuda()
-    call = torch.compile(model, dynamic=False)
-    sizes = [dataset.schema.table(c.table).rows for c in dataset.schema.singles]
-    place = EmbeddingLocation.MANAGED_CACHING
-    tables = SplitTableBatchedEmbeddingBagsCodegen(
-        [(rows, 16, place, ComputeDevice.CUDA) for rows in sizes],
-        optimizer=EmbOptimType.EXACT_ROWWISE_ADAGRAD,
-        learning_rate=0.1,
-        cache_load_factor=0.05,
-    )
-    weights = torch.optim.SGD(model.parameters(), lr=0.1)
-    offsets = torch.arange(one["batch"] * len(sizes) + 1, device="cuda")
-    begun = 0.0
-    with Loader(dataset.train, one["batch"], pin_memory=True) as loader:
-        for number, batch in enumerate(loader):
-            if batch.n_valid < one["batch"]:
-                break
-            if number == 30:
-                torch.cuda.synchronize()
-                begun = time.perf_counter()
-            on = batch.to("cuda", non_blocking=True)
-            with torch.autocast("cuda", dtype=torch.bfloat16):
-                vectors = tables(on.ids.T.reshape(-1).long(), offsets)
-                vectors = vectors.view(one["batch"], len(sizes), 16)
-                logits = call(on.dense, Embedded((vectors,)))
-            weighted_loss(logits.float(), on.labels, on.weights, None).backward()
-            weights.step()
-            weights.zero_grad()
-            if number >= 30 and time.perf_counter() - begun > 8:
-                break
-        torch.cuda.synchronize()
-    return {"samples_per_second": (number - 29) * one["batch"] / (time.perf_counter() - begun)}
+def _strategies(exponent: float, tiny: bool) -> Iterator[Job]:
+    """Every strategy, over as many inputs as its speed allows for."""
+    for name in ("fast", "bagpipe", "hotline", "fae", "slipstream", "plain"):
+        limit = 800_000 if name == "plain" else 4_000_000
+        # The published rule begins after 1,000 batches; here there are 244 in all.
+        own = ["skip.warmup_batches=20"] if name == "slipstream" else []
+        keys = {"memory": "5%", "whole": True, "epochs": 1, "settings": own}
+        limit = None if tiny else limit
+        yield _job("strategies", exponent, BATCHES[1], strategy=name, limit=limit, **keys)
 
 
-KINDS = {"hybrid": hybrid, "fbgemm": fbgemm}
+def sized(job: Job, tiny: bool) -> Job:
+    """A job with its sizes: the real ones, or tiny ones."""
+    batch = job["batch"]
+    job = {"warm": 12, "seconds": 2.5, "watched": 0, **job, "full_batch": batch}
+    if not tiny:
+        return {**job, "device": "cuda"}
+    if job.get("memory") in ("5%", "2GiB"):
+        job["memory"] = "20%"
+    few = {"batch": batch // 64, "warm": 2, "seconds": 0.02, "watched": min(2, job["watched"])}
+    return {**job, **few, "device": "cpu"}
 
 
-def alone(folder: Path, one: dict[str, Any]) -> dict[str, Any]:
-    """Run a contender in a process of its own."""
-    words = [sys.executable, __file__, "--folder", str(folder), "--one", json.dumps(one)]
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=170, check=False)
-    for line in ended.stdout.splitlines():
-        if line.startswith(MARK):
-            return dict(json.loads(line.removeprefix(MARK)))
-    return {"why_not": (ended.stderr.strip().splitlines() or ["it said nothing"])[-1]}
+def data_of(job: Job, tiny: bool) -> Made:
+    """The data set of a job."""
+    inputs = INPUTS // 5 if job["shape"] == "terabyte" else INPUTS
+    if tiny:
+        return Made(job["shape"], job["exponent"], 6_000, 2_000)
+    return Made(job["shape"], job["exponent"], inputs)
 
 
-def told(one: dict[str, Any], found: dict[str, Any], baseline: float | None) -> str:
-    """A line of the table."""
-    name = one.get("strategy", one["part"])
-    name += f" {one['optimizer']}" if "optimizer" in one else ""
-    head = f"{name:20} {one['batch']:>7,}"
-    if "why_not" in found:
-        return f"{head}  not measured: {found['why_not'][:90]}"
-    rate = found["samples_per_second"]
-    times = f"{rate / baseline:7.1f}x" if baseline else " " * 8
-    step = found.get("step_ms")
-    more = [f"{step:6.3f} ms" if step else " " * 9]
-    for key, text in (("misses", "{:.3f}"), ("bytes", "{:.0f}"), ("auc", "{:.4f}")):
-        value = found.get(key)
-        more.append(f"{text.format(value):>8}" if value is not None else " " * 8)
-    return f"{head} {rate / 1e6:9.3f} M/s {times} {' '.join(more)}"
+def warming(groups: list[list[Job]]) -> Iterator[Job]:
+    """Short runs of the same models on few inputs: what they compile is kept for the others."""
+    done = set()
+    for job in (job for some in groups for job in some):
+        kind = (job["batch"], job.get("dim", 16))
+        if job["device"] == "cuda" and "memory" in job and kind not in done:
+            done.add(kind)
+            few = {"whole": True, "epochs": 1, "memory": "60%", "strategy": "fast"}
+            yield {**job, **few, "data": FEW.name}
+
+
+def run(some: list[Job], folder: Path) -> None:
+    """Run jobs in this process, and say of each what was found as soon as it is known."""
+    look_once()
+    for job in some:
+        try:
+            dataset = Dataset.open(folder / job["data"])
+            found = KINDS.get(job.get("of", job["part"]), ours)(dataset, job)
+        except Exception as error:
+            found = {"why_not": f"{type(error).__name__}: {error}"}
+        print(MARK + json.dumps({**job, **found}), flush=True)
+
+
+def apart(some: list[Job], folder: Path, seconds: float) -> Iterator[Job]:
+    """Run jobs in a process of their own, which is ended when the time is up."""
+    words = [sys.executable, __file__, "--folder", str(folder), "--jobs", json.dumps(some)]
+    with tempfile.TemporaryFile("w+") as errors:
+        pipe = subprocess.PIPE
+        child = subprocess.Popen(
+            words, stdout=pipe, stderr=errors, text=True, start_new_session=True
+        )
+        # With what it has started itself, such as compilers.
+        clock = Timer(max(0.1, seconds), os.killpg, (child.pid, signal.SIGKILL))
+        clock.start()
+        told = 0
+        assert child.stdout is not None, "it was asked for"
+        for text in child.stdout:
+            if text.startswith(MARK):
+                told += 1
+                yield json.loads(text.removeprefix(MARK))
+        child.wait()
+        clock.cancel()
+        errors.seek(0)
+        last = (errors.read().strip().splitlines() or ["it said nothing"])[-1]
+    why = "the time was up" if child.returncode == -9 else f"status {child.returncode}: {last}"
+    yield from ({**job, "why_not": why} for job in some[told:])
+
+
+def prepared(made: set[Made], folder: Path, device: str) -> None:
+    """Have the data sets, each made by a process of its own; jobs tell of one that is missing."""
+    words = [sys.executable, __file__, "--folder", str(folder), "--device", device, "--make"]
+
+    def one(some: Made) -> None:
+        subprocess.run([*words, json.dumps(some)], check=False)
+
+    with ThreadPoolExecutor(len(made)) as pool:
+        list(pool.map(one, made))
+
+
+def warmed(some: Job, folder: Path) -> None:
+    """Have what a job compiles compiled; that it fails is told when it runs itself."""
+    for one in apart([some], folder, 120):
+        if "why_not" in one:
+            print(f"not compiled ahead: {one['why_not'][:200]}", flush=True)
 
 
 def main() -> int:
-    """Run all that was asked for; the exit status is 1 if something could not be measured."""
+    """Run all that was asked for; the exit status is 1 where something was not measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    every = ["fast", "resident", "hybrid", "fbgemm", "dim64", "strategies"]
-    parser.add_argument("--parts", nargs="*", default=every, choices=every)
-    parser.add_argument("--rows", type=int, default=12_000_000)
-    parser.add_argument("--exponent", type=float, default=1.05)
-    parser.add_argument("--folder", type=Path)
-    parser.add_argument("--one", type=json.loads)
+    parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=PARTS)
+    parser.add_argument("--out", type=Path, default=os.environ.get("OUT"))
+    parser.add_argument("--folder", type=Path, help="of data sets, which are kept")
+    parser.add_argument("--minutes", type=float, default=9.5, help="what is left then is left out")
+    parser.add_argument("--tiny", action="store_true", help="in small, on the CPU")
+    parser.add_argument("--set", action="append", default=[], help="KEY=VALUE for our own runs")
+    parser.add_argument("--device", default="cuda", help=argparse.SUPPRESS)
+    parser.add_argument("--jobs", type=json.loads, help=argparse.SUPPRESS)
+    parser.add_argument("--make", type=json.loads, help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("There is no CUDA device here: nothing can be measured.")
-        return 1
-    if asked.one is not None:
-        dataset = Dataset.open(asked.folder)
-        found = KINDS.get(asked.one["part"], ours)(dataset, asked.one)
-        print(MARK + json.dumps(found), flush=True)
+    folder = asked.folder or Path(tempfile.gettempdir()) / "slipstream-gpu"
+    if asked.jobs is not None:
+        run(asked.jobs, folder)
         return 0
-    folder = asked.folder or Path(tempfile.gettempdir()) / f"gpu-{asked.exponent}-{asked.rows}"
-    if not (folder / "manifest.json").is_file():
-        recipe = Recipe("criteo-kaggle", asked.rows, exponent=asked.exponent, min_count=0)
-        synthesize(recipe, folder, force=True, device="cuda")
-    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, ids by {asked.exponent}")
-    print("                       batch   samples    against    step    misses    bytes      AUC")
-    print("                                 a second    hybrid   alone  an input an input")
-    baseline: dict[int, float] = {}
-    missing = 0
-    for one in contenders(asked.parts):
-        found = alone(folder, one)
-        if one["part"] == "hybrid" and "why_not" not in found:
-            baseline[one["batch"]] = found["samples_per_second"]
-        missing += "why_not" in found and one["part"] != "fbgemm"
-        print(told(one, found, baseline.get(one["batch"])), flush=True)
+    if asked.make is not None:
+        make(Made(*asked.make), folder, asked.device)
+        return 0
+    if not asked.tiny and not torch.cuda.is_available():
+        print("There is no CUDA device here: nothing can be measured. Try --tiny.")
+        return 1
+    return _measure(asked, folder)
+
+
+def _measure(asked: argparse.Namespace, folder: Path) -> int:
+    begun = time.monotonic()
+    device = "cpu" if asked.tiny else "cuda"
+    groups = [[sized(job, asked.tiny) for job in some] for some in jobs(asked.parts, asked.tiny)]
+    for job in (job for some in groups for job in some):
+        job["data"] = data_of(job, asked.tiny).name
+        job["settings"] = [*job.get("settings", []), *asked.set]
+    folder.mkdir(parents=True, exist_ok=True)
+    compiling = [Thread(target=warmed, args=(job, folder)) for job in warming(groups)]
+    if compiling:
+        make(FEW, folder, "cpu")
+    for thread in compiling:
+        thread.start()
+    prepared({data_of(job, asked.tiny) for some in groups for job in some}, folder, device)
+    made = time.monotonic() - begun
+    for thread in compiling:
+        thread.join()
+    name = torch.cuda.get_device_name() if device == "cuda" else "CPU, tiny"
+    print(f"{name}, PyTorch {torch.__version__}, {os.cpu_count()} CPU cores; the data was made in "
+          f"{made:.0f} s, and all compiled after {time.monotonic() - begun:.0f} s")  # fmt: skip
+    print(COLUMNS, flush=True)
+    found = []
+    for some in groups:
+        left = 60 * asked.minutes - (time.monotonic() - begun)
+        for one in apart(some, folder, min(left, 130 + 25 * len(some))):
+            found.append(one)
+            print(line(one), flush=True)
+            if asked.out is not None:
+                asked.out.mkdir(parents=True, exist_ok=True)
+                with (asked.out / "gpu.jsonl").open("a") as file:
+                    file.write(json.dumps(one) + "\n")
+    print(f"\n{'':66} {'floor':>9} {'reached':>10} {'ratio':>7}")
+    print("\n".join(one.line for one in goals(found)))
+    print("\n" + "\n".join(by_strategy(found)))
+    print(f"\n{time.monotonic() - begun:.0f} seconds in all", flush=True)
+    missing = [one for one in found if "why_not" in one and one["part"] != "fbgemm"]
     return int(bool(missing))
 
 

@@ -19,6 +19,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("thorough", parent=settings.get_profile("ci"), max_examples=1000)
+settings.register_profile("few", parent=settings.get_profile("ci"), max_examples=4)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 PARTS = {

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from slipstream.errors import CheckpointError, ConfigError, DataError, SlipstreamError
     from slipstream.models import MODELS, build_model
     from slipstream.ordering.order import InputOrder
+    from slipstream.training.captured import CapturedStep
     from slipstream.training.estimate import estimate
     from slipstream.training.evaluate_run import evaluate_run
     from slipstream.training.export import export_run
@@ -44,6 +45,7 @@ __all__ = [
     "Adagrad",
     "Adam",
     "Batch",
+    "CapturedStep",
     "CheckpointError",
     "Column",
     "Config",
@@ -97,6 +99,7 @@ _WHERE = {
     "errors": ("CheckpointError", "ConfigError", "DataError", "SlipstreamError"),
     "models": ("MODELS", "build_model"),
     "ordering.order": ("InputOrder",),
+    "training.captured": ("CapturedStep",),
     "training.estimate": ("estimate",),
     "training.evaluate_run": ("evaluate_run",),
     "training.export": ("export_run",),

@@ -74,6 +74,7 @@ CASES = [
     *(("fae", rule) for rule in ("value", "thin")),
     ("fast", "case-control"),
     ("hotline", "value"),
+    ("hotline", "freeze"),
 ]
 
 

@@ -14,6 +14,8 @@ from slipstream.embedding.mover import Mover
 from slipstream.errors import ConfigError
 from slipstream.plan import Planner
 from slipstream.training import build, strategies
+from slipstream.training import estimate as estimating
+from slipstream.training import verify as verifying
 from slipstream.training.strategies import STRATEGIES
 from slipstream.training.verify import Comparison, in_float64, verify
 
@@ -192,3 +194,13 @@ def test_the_command_prints_what_was_compared_and_its_status_is_the_answer(reque
     wrong = CliRunner().invoke(app, ["verify", data, "--strategy", "bagpip"])
     assert wrong.exit_code == 2
     assert "Did you mean bagpipe" in wrong.output
+
+
+def test_a_device_whose_memory_is_used_up_is_told_with_what_is_needed(monkeypatch):
+    def full(*_, **__):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(estimating, "device_room", lambda _: 1 << 30)
+    monkeypatch.setattr(verifying._Pair, "run", full)
+    with pytest.raises(ConfigError, match=r"has 1,024 MiB.* 1 MiB for every row, which it is"):
+        verify(clicks(), config(*SMALL, strategy="fast"), 3)

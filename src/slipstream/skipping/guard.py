@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from statistics import NormalDist
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from slipstream.data.inputs import Array
-from slipstream.report.statistics import t_quantile
 from slipstream.skipping.chance import uniform
+from slipstream.skipping.drift import LAST, LEAST, Mix, Windows
 
 LogitsOf = Callable[[Array], tuple[Array, Array]]
 """The logits of the inputs of these numbers, as the model is now, and their labels."""
 
 FALSE_ALARMS = 0.01  # the chance of any alarm in a run in which nothing changes
-RISE = 0.01  # by how much the surprise must have risen, however sure that is
-SHIFT = 0.25  # and by how much of itself the label rate must have shifted
-LEAST = 64  # inputs in a window without which nothing is said
-WINDOWS = 6  # windows before which nothing is said
-LAST = 3  # windows that are looked at together
-FADES = 0.97  # what is left of older windows with each new one
 AUDITED = 0.04  # of all inputs at most: what is scored costs a third of what is trained
 GROWTH = 0.25  # of the share that comes back at each decision after an alarm
 
@@ -86,10 +77,10 @@ class Guard:
         self.audited, self.audit_loss = 0, 0.0
         self._cut_at = self._age = 0
         self._waiting: list[int] = []
-        self._now = _Mix()
-        self._before = _Mix()
+        self._now = Mix()
+        self._before = Mix()
         self._decision = 0
-        self._skipped, self._trained = _Windows(), _Windows()
+        self._skipped, self._trained = Windows(), Windows()
         self._surprise, self._inputs, self._left_out = 0.0, 0, 0
 
     def add(
@@ -106,7 +97,7 @@ class Guard:
         """
         if decision != self._decision:
             self._decision = decision
-            self._before, self._now = _Mix(), _Mix()
+            self._before, self._now = Mix(), Mix()
         self._now.add(skipped, trained)
         self._left_out += len(skipped)
         self._surprise += float(surprise(logits, trained).sum())
@@ -135,13 +126,13 @@ class Guard:
             or self._before.shifted(self._now, self._chance)
         )
         if why:
-            self._skipped, self._trained = _Windows(), _Windows()
-            self._before, self._now = _Mix(), _Mix()
+            self._skipped, self._trained = Windows(), Windows()
+            self._before, self._now = Mix(), Mix()
             self.factor, self._age, self._cut_at = 0.0, position - self._cut_at, position
             self.alarms.append(Alarm(position, why))
             return self.alarms[-1]
         self._before.join(self._now)
-        self._now = _Mix()
+        self._now = Mix()
         return None
 
     @property
@@ -193,8 +184,8 @@ class Guard:
         self.alarms = [Alarm(*one) for one in state["alarms"]]
         self.audited, self.audit_loss = state["audited"]
         self._waiting = list(state["waiting"])
-        self._now, self._before = (_Mix(*one) for one in state["mixes"])
-        self._skipped, self._trained = (_Windows(*one) for one in state["windows"])
+        self._now, self._before = (Mix(*one) for one in state["mixes"])
+        self._skipped, self._trained = (Windows(*one) for one in state["windows"])
         self._surprise, self._inputs, self._left_out, self._decision = state["trained"]
 
     def summary(self) -> dict[str, Any]:
@@ -216,102 +207,3 @@ def surprise(logits: Array, labels: Array) -> Array:
     """
     chance = 1 / (1 + np.exp(-np.clip(logits, -30, 30)))
     return np.asarray((chance - (labels > 0)) * logits, dtype=np.float64)
-
-
-@cache
-def _student(chance: float, freedom: int) -> float:
-    """How many standard errors Student's t exceeds with a small chance."""
-    return t_quantile(1 - chance, freedom)
-
-
-class _Windows:
-    """The means of windows: the last ones, and what those before them were like.
-
-    A window counts as one: what is scored in it is scored by one model, and errs together. Older
-    ones fade: early in a training they differ more.
-    """
-
-    def __init__(
-        self,
-        n: float = 0.0,
-        total: float = 0.0,
-        squares: float = 0.0,
-        last: Sequence[float] = (),
-    ) -> None:
-        self.n, self.total, self.squares, self.last = n, total, squares, list(last)
-
-    def join(self, mean: float | None) -> None:
-        if mean is None:
-            return
-        self.last.append(mean)
-        if len(self.last) > LAST:
-            oldest = self.last.pop(0)
-            self.n = FADES * self.n + 1
-            self.total = FADES * self.total + oldest
-            self.squares = FADES * self.squares + oldest * oldest
-
-    @property
-    def mean(self) -> float:
-        return self.total / max(1.0, self.n)
-
-    def sees(self, chance: float, windows: int = LAST) -> float | None:
-        """The rise that so many windows would have to show; None before there are enough to say.
-
-        Args:
-            chance: That of as high a rise where nothing has changed.
-            windows: So many of the last ones are looked at together.
-        """
-        if self.n < WINDOWS:
-            return None
-        variance = max(0.0, self.squares - self.n * self.mean**2) / (self.n - 1)
-        error = _student(chance, int(self.n) - 1) * math.sqrt(variance * (1 / windows + 1 / self.n))
-        return max(RISE, error)
-
-    def risen(self, which: str, chance: float) -> str:
-        """Why the last windows are higher by more than chance; nothing if they are not."""
-        for windows in range(1, len(self.last) + 1):
-            mean, rise = sum(self.last[-windows:]) / windows, self.sees(chance, windows)
-            if rise is not None and mean > self.mean + rise:
-                return (
-                    f"the surprise of {which} inputs rose from {self.mean:.4f} to {mean:.4f}: they "
-                    "are no longer as the model has learned"
-                )
-        return ""
-
-
-class _Mix:
-    """Skipped inputs, the positives among them, and how many were to be expected.
-
-    Expected are as many as if the rate were that of all inputs, step by step: inputs of one step
-    are of one time, so a rate that changes with time changes both.
-    """
-
-    def __init__(self, skipped: int = 0, positive: int = 0, expected: float = 0.0) -> None:
-        self.skipped, self.positive, self.expected = skipped, positive, expected
-
-    def add(self, skipped: Array, trained: Array) -> None:
-        positive, inputs = int((skipped > 0).sum()), len(skipped) + len(trained)
-        self.skipped += len(skipped)
-        self.positive += positive
-        self.expected += len(skipped) * (positive + int((trained > 0).sum())) / max(1, inputs)
-
-    def join(self, other: _Mix) -> None:
-        self.skipped += other.skipped
-        self.positive += other.positive
-        self.expected += other.expected
-
-    def shifted(self, now: _Mix, chance: float) -> str:
-        """Why the label rate of what is skipped is another one, beside that of all inputs."""
-        if min(self.skipped, now.skipped) < 4 * LEAST or not (self.positive and now.expected):
-            return ""
-        scale = now.expected / self.expected
-        expected, found = self.positive * scale / now.skipped, now.positive / now.skipped
-        # The root of a count has about the same spread, whatever the count is: twice it, one.
-        roots = [2 * math.sqrt(one + 3 / 8) for one in (self.positive, now.positive)]
-        errors = abs(roots[1] - roots[0] * math.sqrt(scale)) / math.sqrt(1 + scale)
-        if abs(found - expected) < SHIFT * expected or errors < NormalDist().inv_cdf(1 - chance):
-            return ""
-        return (
-            f"the label rate of skipped inputs is {found:.4f}, where that of all inputs lets "
-            f"expect {expected:.4f}"
-        )

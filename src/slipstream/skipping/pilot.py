@@ -8,6 +8,7 @@ import numpy as np
 
 from slipstream.data.inputs import Array
 from slipstream.skipping.accesses import Accesses
+from slipstream.skipping.bits import bits_of
 
 _ROUNDS = 20
 _AT_ONCE = 1 << 18
@@ -55,16 +56,6 @@ def sums_of(frozen: Mapping[str, Array], accesses: Accesses) -> Array:
         common, smoothing = frozen["prior"].tolist()
         sums = np.where(told, accesses.odds_without_own(frozen["clicks"], common, smoothing), sums)
     return sums
-
-
-def bits_of(bits: Array, numbers: Array) -> Array:
-    """Whether the bit of each number is set."""
-    return np.asarray((bits[numbers >> 3] >> (numbers & 7).astype(np.uint8)) & 1, dtype=bool)
-
-
-def set_bits(bits: Array, numbers: Array) -> None:
-    """Set the bit of each number."""
-    np.bitwise_or.at(bits, numbers >> 3, np.uint8(1) << (numbers & 7).astype(np.uint8))
 
 
 def line_through(sums: Array, labels: Array) -> Array:

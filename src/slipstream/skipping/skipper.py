@@ -21,6 +21,7 @@ from slipstream.skipping.decision import TRAIN_ALL, Decision, Decisions
 from slipstream.skipping.guard import Guard, LogitsOf
 from slipstream.skipping.order import Skipped
 from slipstream.skipping.outcome import sentence, yardstick
+from slipstream.skipping.passed import Passed
 from slipstream.skipping.rule import Drawn, Rule
 from slipstream.skipping.rules import rule as rule_of
 from slipstream.skipping.tally import Tally
@@ -39,10 +40,19 @@ class Skipper:
         order: The order in which its inputs come.
         lag: Batches from a decision to its effect.
         logits_of: The logits of inputs as the model is now, and their labels, for the guard.
+        remember: Whether to remember which inputs each step has skipped, for a placement that
+            has to be told again after a stop.
     """
 
     def __init__(
-        self, name: str, context: Context, order: Order, lag: int, logits_of: LogitsOf
+        self,
+        name: str,
+        context: Context,
+        order: Order,
+        lag: int,
+        logits_of: LogitsOf,
+        *,
+        remember: bool = False,
     ) -> None:
         self.name, self._logits_of = name, logits_of
         self.context, self._reader = context, context.reader
@@ -57,6 +67,7 @@ class Skipper:
         self.tally = Tally()
         self.guard = _guard(kind, context)
         self.watched = Watched(context)
+        self._passed = Passed(context.base) if remember else None
         self.seconds = {"gather": 0.0, "search": 0.0, "audit": 0.0}
         self._masks: tuple[int, Masks | None] = (0, None)
 
@@ -79,6 +90,8 @@ class Skipper:
             left = numbers[0][:0] if plan.skipped is None else plan.skipped
             labels = self._reader.labels(left)
             self.tally.add(plan, labels, logits)
+            if self._passed is not None:
+                self._passed.add(before, plan.next_position, left)
         lines = self._guarded(plan, before, left, labels, logits)
         with self._timed("search"):
             due = self.rule.due(plan, before)
@@ -169,6 +182,12 @@ class Skipper:
             self._masks = (batch.decision, made)
         return self._masks[1]
 
+    def passed(self) -> Passed | None:
+        """The steps so far, as an order of their batches; None where they are not remembered."""
+        if self._passed is not None:
+            self._passed.decision = self.decisions.all[0].number
+        return self._passed
+
     def _asked(self, number: int) -> float:
         """The share that a decision is asked for."""
         shares = self.context.keys.shares or (self.context.keys.target,)
@@ -187,6 +206,8 @@ class Skipper:
             for name, array in one.frozen.items():
                 arrays[f"decision.{one.number}.frozen.{name}"] = array
         arrays |= {f"watched.{name}": array for name, array in self.watched.state_dict().items()}
+        if self._passed is not None:
+            arrays |= {f"passed.{name}": one for name, one in self._passed.state_dict().items()}
         state: dict[str, Any] = {"live": live, "tally": self.tally.state_dict()}
         state["seconds"] = {"classify": self.classifier.seconds, **self.seconds}
         if self.guard is not None:
@@ -216,6 +237,10 @@ class Skipper:
         self.seconds = dict(state["seconds"])
         self.classifier.seconds = self.seconds.pop("classify")
         self.watched.load_state_dict(_under(arrays, "watched."))
+        if self._passed is not None and (steps := _under(arrays, "passed.")):
+            self._passed.load_state_dict(steps)
+        else:
+            self._passed = None  # begun otherwise, where they were not remembered
         if self.guard is not None:
             self.guard.load_state_dict(state["guard"])
 

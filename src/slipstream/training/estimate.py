@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -125,12 +125,25 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
     return Estimate(host, device)
 
 
-def does_not_fit(dataset: Dataset, config: Config) -> ConfigError:
-    """For a device whose memory is used up: what the run needs of it, and what would fit."""
-    total = torch.cuda.get_device_properties(config.device).total_memory
-    ours = torch.cuda.memory_reserved(config.device)
-    others = total - torch.cuda.mem_get_info(config.device)[0] - ours
-    return ConfigError(what_fits(estimate(dataset, config).device, total - max(0, others)))
+def does_not_fit(
+    dataset: Dataset, config: Config, beside: Mapping[str, int] | None = None
+) -> ConfigError:
+    """For a device whose memory is used up: what is needed of it, and what would fit.
+
+    Args:
+        dataset: What is trained on.
+        config: How.
+        beside: Bytes that something other than the training needs, by name.
+    """
+    parts = {**estimate(dataset, config).device, **(beside or {})}
+    return ConfigError(what_fits(parts, device_room(config.device)))
+
+
+def device_room(device: str) -> int:
+    """Bytes of a GPU's memory that no other process has."""
+    total = torch.cuda.get_device_properties(device).total_memory
+    others = total - torch.cuda.mem_get_info(device)[0] - torch.cuda.memory_reserved(device)
+    return int(total - max(0, others))
 
 
 def rows_bytes(layout: Layout) -> int:

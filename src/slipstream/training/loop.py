@@ -41,9 +41,8 @@ from slipstream.training.reports import Reports
 from slipstream.training.resume import plans_from, take_up_order, to_go_on_from, to_go_on_with
 from slipstream.training.run import Run
 from slipstream.training.schedule import rate
-from slipstream.training.skip import Skipping
+from slipstream.training.skip import Skipping, say_unread
 from slipstream.training.state import DOES_NOT_FIT, Hooks, State, StoppedError, no_better
-from slipstream.training.strategies import answers
 from slipstream.training.summary import summary_of
 
 __all__ = ["DivergedError", "Hooks", "State", "StoppedError", "Trainer", "train"]
@@ -90,9 +89,7 @@ def train(
     build.check(config, dataset)
     order = build.order_of(config, dataset)
     if not resume:
-        chosen = answers(config)
-        for unread in config.skip.unread(chosen.skipping, chosen.ordering):
-            hooks.say(unread)
+        say_unread(config, hooks.say)
     config = build.resolved(config, order)
     if dataset.folder is not None:
         config = replace(config, data=str(dataset.folder.absolute()))
@@ -220,6 +217,7 @@ class Trainer:
         )
         tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
         ahead = build.plans_ahead(self.config, self.rooms)
+        passed = self.skipping.passed(self.dataset.train, self.config.batch_size, self._stack)
         with self.state.timed("plan"):
             plans = plans_from(
                 self.state,
@@ -227,7 +225,8 @@ class Trainer:
                 loader,
                 lambda: loader if ahead else self._batches(loader),
                 self._stop_if_asked,
-                again=tiered.remembers and not self.skipping.on,
+                again=tiered.remembers and not (self.skipping.on and passed is None),
+                passed=passed,
             )
         # What is in the fast tier before the next plan is made: only then may a thread make it.
         self.engine.tables.keep(tiered.kept(), self.state.step)

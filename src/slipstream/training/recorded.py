@@ -28,6 +28,8 @@ from slipstream.training.engine import Engine, Stepped, weighted_loss
 from slipstream.training.flat import PARAMETERS, FlatOptimizer
 
 _BEFORE_RECORDING = 3
+Loss = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
+"""The loss of a batch: of its logits, labels, weights, and what is added to logits."""
 
 
 class Bench:
@@ -59,6 +61,7 @@ class RecordedEngine(Engine):
         parts: Parts of a batch.
         record: Whether to record steps where that is possible.
         say: Told a sentence that a user should see.
+        loss: What is made smaller.
     """
 
     tells_first = False
@@ -73,8 +76,10 @@ class RecordedEngine(Engine):
         parts: int = 1,
         record: bool = True,
         say: Callable[[str], None] = lambda _: None,
+        loss: Loss = weighted_loss,
     ) -> None:
         super().__init__(tables, dense)
+        self._loss = loss
         self._arena, self._carrier, self._parts, self._say = arena, carrier, parts, say
         self._record = record and arena.device.type == "cuda"
         self._side = Lane(arena.device)
@@ -207,7 +212,7 @@ class RecordedEngine(Engine):
             weight = plan["weight"]
             if self._parts > 1:
                 weight = weight * _inside(plan, part)
-            loss = weighted_loss(logits[-1], plan["labels"], weight, plan["logit_offset"])
+            loss = self._loss(logits[-1], plan["labels"], weight, plan["logit_offset"])
             loss.backward()
             losses.append(loss.detach())
         self._carrier.compute.after(self._side)
@@ -246,6 +251,9 @@ def recorded_engine(
     seed: int | None,
     parts: int = 1,
     say: Callable[[str], None] = lambda _: None,
+    tables: Embeddings | None = None,
+    dense: DensePart | None = None,
+    loss: Loss = weighted_loss,
 ) -> RecordedEngine:
     """An engine with its fast tier on the device of a configuration.
 
@@ -256,10 +264,15 @@ def recorded_engine(
         seed: Of the first values of rows; None leaves zeros.
         parts: Parts of a batch.
         say: Told a sentence that a user should see.
+        tables: The rows on the host, if they are there already.
+        dense: The dense part, if it is there already.
+        loss: What is made smaller.
     """
     device = torch.device(config.device)
-    tables = Embeddings(model.layout, seed=seed, device=device)
-    dense = DensePart(
+    if tables is None:
+        tables = Embeddings(model.layout, seed=seed, device=device)
+    rows = tables  # what follows must not think that there are none
+    dense = dense or DensePart(
         model,
         config.dense,
         config.precision,
@@ -273,9 +286,9 @@ def recorded_engine(
     carrier = tables.mover = Carrier(
         tables.stores,
         arena,
-        lambda group, rows: tables.before_write(group, rows),
+        lambda group, changed: rows.before_write(group, changed),
         torch.float64 if exact else torch.float32,
         PARAMETERS,
         dense.flat.set_parameters,
     )
-    return RecordedEngine(tables, dense, arena, carrier, parts=parts, say=say)
+    return RecordedEngine(tables, dense, arena, carrier, parts=parts, say=say, loss=loss)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 from slipstream.config import Config
 from slipstream.data.batch import Batch
@@ -109,13 +110,13 @@ def plans_from(
     each: Callable[[], None],
     *,
     again: bool,
+    passed: Iterator[Batch] | None = None,
 ) -> Iterator[Plan]:
     """The plans of the steps that are left.
 
     Where the parts of a batch follow from the batches before it, those that were trained are
     planned again, which is far cheaper than to train them: so the placement knows what it had
-    learned. After other batches than it would have had, as with another ordering, it learns anew;
-    so it does where inputs were skipped, by decisions that are not kept.
+    learned. After other batches than it would have had, as with another ordering, it learns anew.
 
     Args:
         state: Where the run stands.
@@ -123,11 +124,12 @@ def plans_from(
         loader: Gives the batches; it is set to where they begin.
         batches: Gives those of the loader, from where it stands on.
         each: Called for each plan that is made again.
-        again: Whether plans follow from the batches before, and those can be read again.
+        again: Whether plans follow from the batches before.
+        passed: Those batches, where the loader would not give them again: some inputs were skipped.
     """
     if state.step and again:
-        loader.load_state_dict({"position": 0})
-        plans = planner.plans(batches())
+        loader.load_state_dict({"position": 0 if passed is None else state.position})
+        plans = planner.plans(chain(passed or (), batches()))
         for plan in plans:
             each()
             if plan.step == state.step or plan.next_position >= state.position:

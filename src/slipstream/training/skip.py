@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from torch import Tensor
 
 from slipstream.config import Config
-from slipstream.data.dataset import Dataset
+from slipstream.data.dataset import Dataset, Part
+from slipstream.data.loader import Loader
 from slipstream.embedding.spec import Layout
 from slipstream.ordering import Order
 from slipstream.placement.tier import Room
@@ -24,6 +26,13 @@ from slipstream.training.state import Hooks, State
 from slipstream.training.strategies import answers
 
 _SAVED = "skipping."
+
+
+def say_unread(config: Config, say: Callable[[str], None]) -> None:
+    """Say which keys about skipping are set that nothing reads."""
+    chosen = answers(config)
+    for sentence in config.skip.unread(chosen.skipping, chosen.ordering):
+        say(sentence)
 
 
 class Skipping:
@@ -73,13 +82,28 @@ class Skipping:
             hot_last=answers(config).ordering == "cold-first",
         )
         auditor = Auditor(engine, build.placement_of(layout, dataset), dataset.train)
-        skipper = Skipper(name, context, order, build.skip_lag(config), auditor)
+        split = answers(config).ordering == "split"  # its parts follow from the batches before
+        lag = build.skip_lag(config)
+        skipper = Skipper(name, context, order, lag, auditor, remember=split)
         return cls(skipper.order, skipper)
 
     @property
     def on(self) -> bool:
         """Whether a rule was chosen."""
         return self._skipper is not None
+
+    def passed(self, part: Part, batch_size: int, stack: ExitStack) -> Loader | None:
+        """The batches of all steps so far, where they are remembered.
+
+        Args:
+            part: Where the inputs are.
+            batch_size: Inputs of a batch.
+            stack: Closes what is opened.
+        """
+        order = None if self._skipper is None else self._skipper.passed()
+        if not order:
+            return None
+        return stack.enter_context(Loader(part, batch_size, order=order))
 
     @property
     def moves(self) -> Moving | None:

@@ -15,10 +15,12 @@ from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
 from slipstream.embedding.store import RowStore
+from slipstream.placement.budget import all_bytes
 from slipstream.placement.tiered import Tiered
 from slipstream.plan import Placement, Plan, Planner
 from slipstream.training import build
 from slipstream.training.engine import Engine
+from slipstream.training.estimate import does_not_fit
 from slipstream.training.evaluation import evaluate, first_inputs
 from slipstream.training.schedule import rate
 from slipstream.training.strategies import answers
@@ -116,8 +118,13 @@ def verify(
         allowed = ROUNDING16 if config.precision == "bf16" else ROUNDING
         resident = Comparison("float32, each step with everything resident", allowed)
     reference = Comparison("float64, all steps with the reference", EXACT64)
-    _Pair(dataset, config).run(steps, resident, each, each_step=each_step)
-    _Pair(dataset, in_float64(config), "reference").run(steps, reference, each)
+    try:
+        _Pair(dataset, config).run(steps, resident, each, each_step=each_step)
+        _Pair(dataset, in_float64(config), "reference").run(steps, reference, each)
+    except torch.OutOfMemoryError as error:
+        every = all_bytes(build.model_of(config, dataset).layout)
+        beside = {"every row, which it is compared with": every}
+        raise does_not_fit(dataset, config, beside) from error
     return [resident, reference]
 
 

@@ -9,6 +9,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from slipstream.embedding.kernels.gpu import dense, lookup, moves, place, touch, update
+from slipstream.models.kernels import dots
 
 TARGET = GPUTarget("cuda", 90, 32)
 TYPES = {"counts": "*i32", "parameters": "*fp64", "halves": "*i16", "both": "*i64", "total": "*i64"}
@@ -17,11 +18,13 @@ SCALARS = (*SIZES, "chunks", "room")
 NUMBERS = ("values", "vectors", "steps", "gradient", "partial", "weights", "second")
 
 
-def compiled(kernel, number, **constants):
+def compiled(kernel, number, types=None, **constants):
     """Compile a kernel whose arguments have the types that their names have everywhere."""
     signature = {}
     for name in kernel.arg_names:
-        if name in constants:
+        if name in (types or {}):
+            signature[name] = types[name]
+        elif name in constants:
             signature[name] = "constexpr"
         elif name in NUMBERS or (name == "first" and kernel is dense._move):
             signature[name] = f"*{number}"
@@ -59,4 +62,16 @@ for kernel in (place._by_number, place._told):
 for name in ("_keys", "_firsts", "_rows", "_sizes", "_long"):
     compiled(getattr(touch, name), "", BLOCK=1024)
 compiled(touch._chunk_of, "", BLOCK=1024, HALVINGS=14)
+# What goes on to the next layer has the type of the first vector, and so have its gradients.
+for number, tf32, count, dim in (
+    ("bf16", False, 26, 16),
+    ("fp32", True, 26, 64),
+    ("fp32", False, 3, 5),
+):
+    sizes = {name: size for name, size in dots._sizes(count, dim).items() if name.isupper()}
+    narrow = dict.fromkeys(("first", "out", "gradient", "for_first"), f"*{number}")
+    wide = dict.fromkeys(("vectors", "for_vectors"), "*fp32")
+    for kernel in (dots._dots, dots._dots_backward):
+        types = {n: kind for n, kind in (narrow | wide).items() if n in kernel.arg_names}
+        compiled(kernel, number, types, TF32=tf32, **sizes)
 print("all compiled")

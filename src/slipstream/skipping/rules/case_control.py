@@ -9,16 +9,9 @@ import numpy as np
 
 from slipstream.data.inputs import Array
 from slipstream.skipping.accesses import Accesses
+from slipstream.skipping.bits import bits_of, set_bits
 from slipstream.skipping.context import Context
-from slipstream.skipping.pilot import (
-    bits_of,
-    common_rate,
-    line_through,
-    odds_of,
-    set_bits,
-    sums_of,
-    wrong,
-)
+from slipstream.skipping.pilot import common_rate, line_through, odds_of, sums_of, wrong
 from slipstream.skipping.rule import Drawn, Rule
 
 

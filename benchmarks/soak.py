@@ -1,0 +1,244 @@
+"""Trains for minutes with stalls at random places, and compares every bit with a run without any.
+
+python benchmarks/soak.py [--seconds 480] [--device cuda] [--load 4]
+
+Rows come and go while the threads that plan, read, copy and write are held up at random, the
+streams of the GPU too, and other processes take some of the CPU. Round after round a strategy with
+few rows on the device trains the same steps; what it ends with must have the bits of a run without
+stalls that has every row on the device (fae and hotline: as many), and neither the memory of the
+host nor that of the device may grow from one round to another of its kind. The exit status is 1 if
+one of these does not hold.
+--device cpu runs the kernels in Triton's interpreter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SPIN = "while True: sum(range(100_000))"
+WAITS = (0.0, 0.0, 0.0, 0.0, 0.0003, 0.001, 0.004)  # seconds; and now and then a long one
+LONG, LONG_ONE_IN = 0.03, 200
+CYCLES = 1_500_000_000  # of a GPU, a second
+KINDS = [("fast", "3%"), ("bagpipe", "12%"), ("fast", "20%"), ("hotline", "12%"), ("fae", "12%")]
+SPARE = 48 << 20  # bytes that a round may take more than the first of its kind
+GATHER, CARRIER = "slipstream.embedding.device.gather", "slipstream.embedding.device.carrier"
+# Where work is held up: by whom it is done, and what is called.
+POINTS = {
+    "reading rows": (GATHER, "Pool", "gather"),
+    "writing rows": (GATHER, "Pool", "scatter"),
+    "packing": (CARRIER, "Carrier", "prepare"),
+    "stepping": (CARRIER, "Carrier", "arrive"),
+    "what a step gives": (CARRIER, "Carrier", "leave"),
+    "landing": (CARRIER, "Carrier", "landed"),
+}
+ON_STREAM = ("arrive", "leave")  # by the thread whose stream computes
+LANE = ("slipstream.embedding.device.lanes", "Lane", "used")
+PLANS = ("slipstream.plan", "Planner", "plans")
+
+
+class Round(NamedTuple):
+    """What a round ended with."""
+
+    kind: tuple[str, str]
+    digest: str
+    stalls: int
+    seconds: float
+    host: int
+    device: int
+
+
+class Stalls:
+    """Holds threads and streams up, at random, and counts how often."""
+
+    def __init__(self, seed: int, on_device: bool) -> None:
+        self._random, self._on_device = random.Random(seed), on_device
+        self.count = 0
+
+    def here(self, stream: bool = False) -> None:
+        """Perhaps hold up this thread, or what the stream that it uses does next."""
+        wait = self._random.choice(WAITS)
+        if self._random.randrange(LONG_ONE_IN) == 0:
+            wait = LONG
+        if not wait:
+            return
+        self.count += 1
+        if stream and self._on_device and self._random.randrange(2):
+            import torch
+
+            if not torch.cuda.is_current_stream_capturing():
+                torch.cuda._sleep(int(wait * CYCLES))
+            return
+        time.sleep(wait)
+
+    def before(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        """The same work, held up before it begins."""
+        stream = work.__name__ in ON_STREAM
+
+        def stalled(*args: Any, **keys: Any) -> Any:
+            self.here(stream)
+            return work(*args, **keys)
+
+        return stalled
+
+    def between(self, work: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+        """The same plans, each held up."""
+
+        def stalled(*args: Any, **keys: Any) -> Iterator[Any]:
+            for one in work(*args, **keys):
+                self.here()
+                yield one
+
+        return stalled
+
+    def inside(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        """The same context, in which what comes first is held up."""
+
+        @contextmanager
+        def stalled(*args: Any) -> Iterator[Any]:
+            with work(*args) as made:
+                self.here(stream=True)
+                yield made
+
+        return stalled
+
+
+@contextmanager
+def stalling(stalls: Stalls) -> Iterator[None]:
+    """Have stalls wherever work is handed over."""
+    wrapped = [(*point, stalls.before) for point in POINTS.values()]
+    wrapped += [(*LANE, stalls.inside), (*PLANS, stalls.between)]
+    undo = []
+    try:
+        for module, name, method, wrap in wrapped:
+            owner = getattr(import_module(module), name)
+            undo.append((owner, method, getattr(owner, method)))
+            setattr(owner, method, wrap(getattr(owner, method)))
+        yield
+    finally:
+        for owner, method, work in undo:
+            setattr(owner, method, work)
+
+
+def trained(dataset: Any, kind: tuple[str, str], asked: Any, stalls: Stalls | None) -> Round:
+    """Train the steps of a round, and what it ended with."""
+    import torch
+
+    from slipstream import Config
+    from slipstream.training.loop import train
+    from slipstream.training.memory import anonymous
+
+    wanted = Config(
+        strategy=kind[0], batch_size=asked.batch, device=asked.device, compile="off"
+    ).with_settings(
+        [
+            f"placement.fast_memory={kind[1]}",
+            "placement.window=4",
+            "model={dim: 8, bottom: [16], top: [16]}",
+            "evaluate.at=[]",
+            "log.tensorboard=false",
+            f"checkpoint.every_inputs={asked.batch * 100}",
+        ]
+    )
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as out:
+        if stalls is None:
+            summary = train(dataset, wanted, Path(out) / "run")
+        else:
+            with stalling(stalls):
+                summary = train(dataset, wanted, Path(out) / "run")
+    gc.collect()
+    device = 0
+    if asked.device != "cpu":
+        torch.cuda.empty_cache()
+        free, total = torch.cuda.mem_get_info()
+        device = total - free
+    count = 0 if stalls is None else stalls.count
+    seconds = time.monotonic() - begun
+    return Round(kind, summary["weights_digest"], count, seconds, anonymous(), device)
+
+
+def soak(dataset: Any, asked: Any, say: Callable[[str], None] = print) -> list[str]:
+    """Rounds until the time is up; gives what was wrong."""
+    end = time.monotonic() + asked.seconds
+    wanted: dict[tuple[str, str], str] = {}
+    first: dict[tuple[str, str], Round] = {}
+    wrong: list[str] = []
+    number, longest = 0, 0.0
+    # A round that has begun is finished: none begins that would not be done in time.
+    while not number or time.monotonic() + longest < end:
+        kind = asked.kinds[number % len(asked.kinds)]
+        # Which inputs are in a batch, or in its parts, follows from the rows that are kept.
+        whole = kind if kind[0] in ("fae", "hotline") else ("fast", "100%")
+        if whole not in wanted:
+            wanted[whole] = trained(dataset, whole, asked, None).digest
+        one = trained(dataset, kind, asked, Stalls(number, asked.device != "cpu"))
+        number += 1
+        longest = max(longest, one.seconds)
+        same = one.digest == wanted[whole]
+        say(
+            f"round {number:3} {kind[0]:8} {kind[1]:>4} {one.seconds:6.1f} s, {one.stalls:6,} "
+            f"stalls, host {one.host >> 20:,} MiB, device {one.device >> 20:,} MiB: "
+            f"{'the same bits' if same else 'OTHER BITS'}"
+        )
+        if not same:
+            wrong.append(f"Round {number} ({kind}) ended with other bits.")
+        # The first round of a kind compiles, the second is what others are compared with.
+        if number > len(asked.kinds):
+            base = first.setdefault(kind, one)
+            for what in ("host", "device"):
+                if getattr(one, what) > getattr(base, what) + SPARE:
+                    more = (getattr(one, what) - getattr(base, what)) >> 20
+                    wrong.append(f"The {what}'s memory grew by {more} MiB up to round {number}.")
+    return wrong
+
+
+def main() -> int:
+    """Make the data, load the CPU, and soak."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=480)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--load", type=int, default=4, help="processes beside it that take CPU")
+    parser.add_argument("--inputs", type=int, default=2_000_000)
+    parser.add_argument("--batch", type=int, default=4096)
+    parser.add_argument("--smaller", type=int, default=20, help="tables than Criteo Kaggle's")
+    asked = parser.parse_args()
+    asked.kinds = KINDS
+    begun = time.monotonic()
+    if asked.device == "cpu":
+        os.environ["TRITON_INTERPRET"] = "1"
+    from gpu_data import Made, make
+
+    from slipstream import Dataset
+    from slipstream.training import build
+
+    # On a CPU too the engine is that of a GPU.
+    build.kernels_for = lambda _, rooms: "cpu" if rooms is None else "gpu"
+
+    spinning = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(asked.load)]
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            made = Made("kaggle", 1.05, asked.inputs, asked.smaller)
+            data = make(made, Path(folder), asked.device)
+            asked.seconds -= time.monotonic() - begun
+            wrong = soak(Dataset.open(data), asked, lambda text: print(text, flush=True))
+    finally:
+        for one in spinning:
+            one.kill()
+    print("\n".join(wrong) or "Nothing drifted and nothing grew.")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

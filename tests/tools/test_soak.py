@@ -1,0 +1,76 @@
+"""The soak: stalls change no bit, and drift and growth are told."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+import torch
+from small_runs import clicks
+
+from slipstream.training import build
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@pytest.fixture
+def soak(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    monkeypatch.setattr(build, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu")
+    import soak
+
+    yield soak
+    del sys.modules["soak"]
+
+
+def asked(*kinds, seconds=0.0):
+    return Namespace(seconds=seconds, device=DEVICE, batch=16, kinds=list(kinds))
+
+
+@pytest.mark.parametrize("strategy", ["fast", "hotline"])
+def test_a_round_with_stalls_ends_with_the_bits_of_one_without(soak, strategy):
+    said: list[str] = []
+    assert soak.soak(clicks(120), asked((strategy, "70%")), said.append) == []
+    assert len(said) == 1
+    assert said[0].endswith("the same bits")
+    assert " 0 stalls" not in said[0]
+
+
+def test_nothing_stalls_once_a_round_is_over(soak):
+    from slipstream.embedding.device.carrier import Carrier
+
+    before = Carrier.prepare
+    with soak.stalling(soak.Stalls(0, on_device=False)):
+        assert Carrier.prepare is not before
+    assert Carrier.prepare is before
+
+
+@pytest.mark.parametrize(
+    ("rounds", "wrong"),
+    [
+        ([("a", 100, 10), ("a", 120, 10), ("a", 130, 10)], []),
+        ([("a", 100, 10), ("b", 100, 10), ("a", 100, 10)], ["Round 2 "]),
+        ([("a", 100, 10), ("a", 120, 10), ("a", 180, 10)], ["host's memory grew by 60 MiB"]),
+        ([("a", 100, 10), ("a", 120, 10), ("a", 120, 90)], ["device's memory grew by 80 MiB"]),
+    ],
+)
+def test_drift_and_growth_are_told(soak, monkeypatch, rounds, wrong):
+    kind, left = ("fae", "9%"), list(rounds)
+
+    def made(dataset, kind, asked, stalls):
+        if stalls is None:
+            return soak.Round(kind, "a", 0, 0.0, 0, 0)
+        digest, host, device = left.pop(0)
+        if not left:
+            asked.seconds = -1.0
+        return soak.Round(kind, digest, 1, 0.0, host << 20, device << 20)
+
+    monkeypatch.setattr(soak, "trained", made)
+    ticks = iter([0.0, *[0.0] * (len(rounds) - 1), 99.0])
+    monkeypatch.setattr(soak.time, "monotonic", lambda: next(ticks))
+    found = soak.soak(None, asked(kind, seconds=1.0), lambda _: None)
+    assert len(found) == len(wrong)
+    assert all(one in text for one, text in zip(wrong, found, strict=True))
