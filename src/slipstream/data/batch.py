@@ -30,6 +30,21 @@ class ListBatch:
     offsets: Tensor
 
 
+@dataclass(frozen=True, eq=False)
+class Together:
+    """Batches that were read at once: they lie side by side in the same arrays.
+
+    Args:
+        ids: Of all of them, `[batches * capacity, single columns]`.
+        inputs: How many inputs there are: only the last batch may be short.
+        batches: How many batches.
+    """
+
+    ids: Array
+    inputs: int
+    batches: int
+
+
 @dataclass(frozen=True)
 class Batch:
     """Up to `capacity` inputs. What lies behind the first `n_valid` is padding.
@@ -48,6 +63,8 @@ class Batch:
         skipped: The numbers of the inputs just before or between these that are not trained;
             None where nothing decides about that.
         decision: The number of the decision by which they were skipped.
+        together: The batches that were read with it, if there are several.
+        place: Which of them it is.
     """
 
     numbers: Tensor
@@ -62,6 +79,8 @@ class Batch:
     logit_offset: Tensor | None = None
     skipped: Array | None = None
     decision: int = 0
+    together: Together | None = None
+    place: int = 0
 
     @property
     def capacity(self) -> int:
@@ -80,7 +99,7 @@ class Batch:
             name: ListBatch(move(column.values), move(column.offsets))
             for name, column in self.lists.items()
         }
-        return replace(self, **moved, lists=lists)
+        return replace(self, **moved, lists=lists, together=None)
 
 
 class BatchReader:
@@ -120,6 +139,7 @@ class BatchReader:
                 array[n:] = -1 if name == "numbers" else 0
         tensors = {name: tensor for name, (tensor, _) in arrays.items()}
         lists = {c.name: gather.lists(c.name) for c in self.part.schema.lists}
+        together = None if len(cuts) == 1 else Together(arrays["ids"][1], n, len(cuts))
         batches = []
         for number, cut in enumerate(cuts):
             start, stop = number * self.capacity, (number + 1) * self.capacity
@@ -132,6 +152,8 @@ class BatchReader:
                     logit_offset=self._offset(cut),
                     skipped=cut.skipped,
                     decision=cut.decision,
+                    together=together,
+                    place=number,
                 )
             )
         return batches

@@ -11,8 +11,9 @@ import torch
 from slipstream.data.batch import Batch
 from slipstream.data.inputs import Array
 from slipstream.embedding.spec import Layout
-from slipstream.placement.cold import Cold, ColdPlan, kept_of
+from slipstream.placement.cold import Cold, ColdPlan
 from slipstream.placement.resident import Resident
+from slipstream.placement.scan import kept_of
 from slipstream.placement.tier import Room
 from slipstream.placement.tiered import Tiered
 from slipstream.plan import ColdLookups, GroupPlan, Moves, Moving, Numbered, Placed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -58,6 +58,11 @@ class Engine:
         """
         self._factors[plan.step] = factor
         self.tables.prepare(plan)
+
+    def prepare_all(self, plans: Sequence[tuple[Plan, float]]) -> None:
+        """Prepare several plans, each with its factor."""
+        for plan, factor in plans:
+            self.prepare(plan, factor)
 
     def step(self, plan: Plan) -> Iterator[Stepped]:
         """Step through a plan that was prepared; gives what steps say of their batches.

@@ -226,18 +226,20 @@ class Trainer:
             )
         # What is in the fast tier before the next plan is made: only then may a thread make it.
         self.engine.tables.keep(tiered.kept(), self.state.step)
+        sent: Iterator[list[Plan]] = iter(())
         if ahead:
             self._stack.enter_context(often_switched())
             if self.config.batch_size >= build.LARGE_BATCH:
                 plans = self._stack.enter_context(Ahead(plans, ahead))
-            plans = self._stack.enter_context(Ahead(self._sent_ahead(plans), ahead))
+            sent = self._stack.enter_context(Ahead(self._sent_ahead(plans), ahead))
         coming: deque[Plan] = deque()
         self._what_is_due()
         while not self.state.ended:
             self._stop_if_asked()
             with self.state.timed("plan"):
                 if ahead:
-                    coming.extend(islice(plans, 1))
+                    if not coming:
+                        coming.extend(next(sent, ()))
                 else:
                     self._prepare(plans, coming)
             if not coming:
@@ -267,11 +269,16 @@ class Trainer:
                 return
             yield batch
 
-    def _sent_ahead(self, plans: Iterator[Plan]) -> Iterator[Plan]:
-        """Plans that are on their way to a device, in a thread that makes them ahead."""
-        for plan in plans:
-            self.engine.prepare(plan, rate(self.config.schedule, plan.next_position, self.total))
-            yield plan
+    def _sent_ahead(self, plans: Iterator[Plan]) -> Iterator[list[Plan]]:
+        """Plans that are on their way to a device together, in a thread that makes them ahead."""
+        many = build.together(self.config, self.rooms)
+        while some := list(islice(plans, many)):
+            self.engine.prepare_all([(plan, self._factor(plan)) for plan in some])
+            yield some
+
+    def _factor(self, plan: Plan) -> float:
+        """Of all learning rates in the step of a plan."""
+        return rate(self.config.schedule, plan.next_position, self.total)
 
     def _prepare(self, plans: Iterator[Plan], coming: deque[Plan]) -> None:
         """Have the plans of the next steps, and what they need on its way."""
@@ -279,7 +286,7 @@ class Trainer:
             plan = next(plans, None)
             if plan is None:
                 return
-            self.engine.prepare(plan, rate(self.config.schedule, plan.next_position, self.total))
+            self.engine.prepare(plan, self._factor(plan))
             coming.append(plan)
 
     def _step(self, plan: Plan) -> None:

@@ -20,6 +20,7 @@ from slipstream.embedding.device.carrier import Carrier, Done, given_by
 from slipstream.embedding.device.lanes import Lane
 from slipstream.embedding.device.packing import Packing
 from slipstream.embedding.device.scoring import vectors_of
+from slipstream.embedding.device.stride import Coming
 from slipstream.embedding.tables import Embeddings
 from slipstream.models import Model
 from slipstream.plan import Plan, Planner
@@ -86,9 +87,14 @@ class RecordedEngine(Engine):
 
     def prepare(self, plan: Plan, factor: float = 1.0) -> None:
         """Send a coming plan ahead, with `factor` of all learning rates."""
-        if plan.aside:
-            self._factors[plan.step] = factor
-        self._carrier.prepare(plan, factor, self._number(plan))
+        self.prepare_all([(plan, factor)])
+
+    def prepare_all(self, plans: Sequence[tuple[Plan, float]]) -> None:
+        """Send coming plans ahead together, each with its factor of all learning rates."""
+        for plan, factor in plans:
+            if plan.aside:
+                self._factors[plan.step] = factor
+        self._carrier.prepare([Coming(plan, by, self._number(plan)) for plan, by in plans])
 
     def _number(self, plan: Plan) -> int:
         """How often dense weights will have moved after a plan: one without inputs moves none."""
@@ -139,7 +145,7 @@ class RecordedEngine(Engine):
         host = torch.zeros(bench.packing.sections.bytes, dtype=torch.uint8)
         arrays = bench.packing.sections.arrays(host.numpy())
         factor, number = self._factors.pop(plan.step), self._numbers.pop(plan.step)
-        self._carrier.pack_into(bench.packing, alone, factor, number, arrays)
+        self._carrier.pack_into(bench.packing, Coming(alone, factor, number), arrays)
         bench.block.copy_(host)
         self._work(arena, bench)
         self._flat.step_number = number
@@ -150,14 +156,14 @@ class RecordedEngine(Engine):
 
     def _send_in(self, plan: Plan) -> Bench:
         """Have the plan in its block, with the rows that come."""
-        sent = self._carrier.arrive(plan)
-        if self._bench is None or sent.packing is not self._bench.packing:
+        packing, page = self._carrier.arrive(plan)
+        if self._bench is None or packing is not self._bench.packing:
             if self._arena.device.type == "cuda":
                 torch.cuda.synchronize(self._arena.device)
-            self._bench = Bench(sent.packing, self._arena)
+            self._bench = Bench(packing, self._arena)
             self._recording, self._warm = None, 0
-        self._bench.block.copy_(sent.block.device)
-        self._carrier.arrived(sent)
+        self._bench.block.copy_(page)
+        self._carrier.arrived()
         return self._bench
 
     def landed(self) -> Iterator[Stepped]:
@@ -245,6 +251,7 @@ def recorded_engine(
     *,
     seed: int | None,
     parts: int = 1,
+    together: int = 1,
     say: Callable[[str], None] = lambda _: None,
 ) -> RecordedEngine:
     """An engine with its fast tier on the device of a configuration.
@@ -255,6 +262,7 @@ def recorded_engine(
         slots: The size of the fast tier of each group.
         seed: Of the first values of rows; None leaves zeros.
         parts: Parts of a batch.
+        together: The most plans that travel to the device together.
         say: Told a sentence that a user should see.
     """
     device = torch.device(config.device)
@@ -277,5 +285,6 @@ def recorded_engine(
         torch.float64 if exact else torch.float32,
         PARAMETERS,
         dense.flat.set_parameters,
+        together,
     )
     return RecordedEngine(tables, dense, arena, carrier, parts=parts, say=say)

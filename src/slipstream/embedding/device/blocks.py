@@ -19,8 +19,8 @@ class Block:
     """The same bytes on the host, in memory that a device copies from, and on the device.
 
     Args:
-        sections: What is in it.
-        host: The bytes on the host.
+        sections: What is in each of its pages.
+        host: The bytes on the host, `[pages, bytes]`.
         device: The bytes on the device.
         free: When what was last asked of it is done.
     """
@@ -29,10 +29,12 @@ class Block:
     host: Tensor
     device: Tensor
     free: Mark = field(default_factory=Mark)
-    arrays: dict[str, Array] = field(init=False)
+    arrays: list[dict[str, Array]] = field(init=False)
+    pages: tuple[Tensor, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.arrays = self.sections.arrays(self.host.numpy())
+        self.arrays = [self.sections.arrays(one) for one in self.host.numpy()]
+        self.pages = self.device.unbind()
 
 
 class Blocks:
@@ -40,17 +42,17 @@ class Blocks:
 
     Args:
         device: Where the other half of each is.
-        paired: Whether there is one; without, they are on the host alone.
+        pages: How many plans a block has room for.
     """
 
-    def __init__(self, device: torch.device, *, paired: bool = True) -> None:
-        self._device, self._paired = device, paired
+    def __init__(self, device: torch.device, pages: int) -> None:
+        self._device, self._pages = device, pages
         self._lock = threading.Lock()
         self._free: deque[Block] = deque()
         self._sections: Sections | None = None
 
     def take(self, sections: Sections) -> Block:
-        """A block of these sections; who writes to it waits until it is free."""
+        """A block with pages of these sections; who writes to it waits until it is free."""
         with self._lock:
             if self._sections is not sections:
                 self._sections = sections
@@ -58,8 +60,9 @@ class Blocks:
             if self._free:
                 return self._free.popleft()
         pin = self._device.type == "cuda"
-        host = torch.zeros(sections.bytes, dtype=torch.uint8, pin_memory=pin)
-        there = torch.zeros_like(host, device=self._device) if self._paired else host
+        shape = (self._pages, sections.bytes)
+        host = torch.zeros(shape, dtype=torch.uint8, pin_memory=pin)
+        there = torch.zeros_like(host, device=self._device)
         # Steps under way may still use the memory that is new here, and it is cleared after them:
         # a copy that goes on beside the computation must wait for both.
         return Block(sections, host, there, Lane(self._device, current=True).mark())

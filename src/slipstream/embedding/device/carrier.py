@@ -1,12 +1,12 @@
 """Carries plans and rows to a device and rows back from it, beside the computation.
 
-Who prepares a plan packs it. One thread reads rows of the slow store and sends them with their
-plan, and one writes rows back as they come. Rows for a plan are read only when the write-backs that
-it names have landed. Plans go to the device in a lane of their own, between blocks that nothing
-else uses; only the computation touches the slots.
+Who prepares plans packs them. One thread reads rows of the slow store and sends them with their
+plans, and one writes rows back as they come. Rows for a plan are read only when the write-backs
+that it names have landed. Plans go to the device in a lane of their own, between blocks that
+nothing else uses, and so does what steps give; only the computation touches the slots.
 
-Each thread holds the interpreter lock for moments only: a step of a GPU takes a fraction of a
-millisecond, and what four threads of Python do for it must fit into that, one after the other.
+A step of a GPU takes a fraction of a millisecond, and what all threads of Python do for it must fit
+into that, one after the other. So plans travel several at a time.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ import torch
 
 from slipstream.data.inputs import Array
 from slipstream.embedding.device.arena import Arena
-from slipstream.embedding.device.blocks import Block, Blocks
+from slipstream.embedding.device.blocks import Blocks
 from slipstream.embedding.device.gather import Pool
 from slipstream.embedding.device.group_packing import tiers_of
 from slipstream.embedding.device.held import Held
 from slipstream.embedding.device.lanes import Lane, Mark
 from slipstream.embedding.device.packing import Packing, needs, room_for
 from slipstream.embedding.device.sections import Section, Sections
+from slipstream.embedding.device.stride import Coming, Outcome, Stride, strides
 from slipstream.embedding.mover import BeforeWrite, Clock
 from slipstream.embedding.store import RowStore
 from slipstream.errors import SlipstreamError
@@ -35,15 +36,6 @@ from slipstream.plan import Moves, Plan
 
 SayHow = Callable[[float, int, Array], None]
 """Writes down how dense weights move, with a factor of their learning rate in that step."""
-
-
-class Sent(NamedTuple):
-    """A plan on its way to the device, with the rows that come for it."""
-
-    plan: Plan
-    packing: Packing
-    block: Block
-    there: Mark
 
 
 class Done(NamedTuple):
@@ -72,6 +64,7 @@ class Carrier:
         number: float32, or float64 for checks: of labels, weights and dense values.
         weights: How many numbers say how dense weights move.
         how: Writes them.
+        together: The most plans that travel together.
     """
 
     def __init__(
@@ -82,17 +75,22 @@ class Carrier:
         number: torch.dtype = torch.float32,
         weights: int = 0,
         how: SayHow | None = None,
+        together: int = 1,
     ) -> None:
+        self.together = together
         self._arena, self.held = arena, Held(slow, arena, before_write)
         self._number, self._weights, self._how = number, weights, how
         self.compute, self._inward = Lane(arena.device, current=True), Lane(arena.device)
-        self._in, self._out = Blocks(arena.device), Blocks(arena.device, paired=False)
+        self._outward = Lane(arena.device)
+        self._in, self._out = Blocks(arena.device, together), Blocks(arena.device, together)
         self._packing: Packing | None = None
         self._coming: set[int] = set()
-        self._to_read: SimpleQueue[Sent | None] = SimpleQueue()
-        self._sent: SimpleQueue[Sent | BaseException] = SimpleQueue()
-        self._to_write: SimpleQueue[tuple[Plan, Block, Mark] | None] = SimpleQueue()
-        self._done: SimpleQueue[Done | BaseException] = SimpleQueue()
+        self._to_read: SimpleQueue[Stride | None] = SimpleQueue()
+        self._sent: SimpleQueue[Stride | BaseException] = SimpleQueue()
+        self._to_write: SimpleQueue[Outcome | None] = SimpleQueue()
+        self._done: SimpleQueue[list[Done] | BaseException] = SimpleQueue()
+        self._now: Stride | None = None
+        self._giving: Outcome | None = None
         self._under_way = 0
         self._landed, self._changed = 0, threading.Condition()
         self._stopped = False
@@ -113,22 +111,26 @@ class Carrier:
         for number, moves in enumerate(kept):
             self.held.put(number, moves)
 
-    def prepare(self, plan: Plan, factor: float, number: int) -> None:
-        """Pack a coming plan and send it ahead with its rows; plans come in order of their steps.
+    def prepare(self, coming: Sequence[Coming]) -> None:
+        """Pack coming plans and send them ahead with their rows, in the order of their steps."""
+        for some in strides(coming, self.together):
+            stride: Stride | None = None
+            for one in some:
+                packing = self.packing_for(one.plan, self._packing)
+                if stride is None or packing is not stride.packing:
+                    self._send(stride)
+                    self._packing = packing
+                    stride = Stride(packing, self._in.take(packing.sections))
+                    stride.block.free.wait()
+                self.pack_into(packing, one, stride.block.arrays[len(stride.plans)])
+                stride.plans.append(one.plan)
+                stride.after = max(stride.after, one.plan.after)
+            self._send(stride)
 
-        Args:
-            plan: The plan.
-            factor: Of all learning rates in its step.
-            number: How often dense weights have moved, with its step.
-        """
-        if plan.aside:
-            return
-        packing = self._packing = self.packing_for(plan, self._packing)
-        block = self._in.take(packing.sections)
-        block.free.wait()
-        self.pack_into(packing, plan, factor, number, block.arrays)
-        self._coming.add(plan.step)
-        self._to_read.put(Sent(plan, packing, block, Mark()))
+    def _send(self, stride: Stride | None) -> None:
+        if stride is not None:
+            self._coming.update(plan.step for plan in stride.plans)
+            self._to_read.put(stride)
 
     def packing_for(self, plan: Plan, before: Packing | None = None) -> Packing:
         """How to pack a plan: as before, if it fits."""
@@ -145,54 +147,82 @@ class Carrier:
             0 if plan.ids is None else plan.ids.shape[1],
         )
 
-    def pack_into(
-        self, packing: Packing, plan: Plan, factor: float, number: int, arrays: dict[str, Array]
-    ) -> None:
-        """Write a plan into the arrays of a block, all but the rows that come."""
-        packing.pack(plan, factor, arrays)
+    def pack_into(self, packing: Packing, coming: Coming, arrays: dict[str, Array]) -> None:
+        """Write a plan into the arrays of a page, all but the rows that come."""
+        packing.pack(coming.plan, coming.factor, arrays)
         if self._how is not None:
-            self._how(factor, number, arrays["weights"])
+            self._how(coming.factor, coming.number, arrays["weights"])
 
-    def arrive(self, plan: Plan) -> Sent:
-        """The packed plan, on the device before anything that is computed from here on."""
+    def arrive(self, plan: Plan) -> tuple[Packing, torch.Tensor]:
+        """The packed plan, on the device before anything that is computed from here on.
+
+        It is there until `arrived`.
+        """
         if plan.step not in self._coming:
             raise SlipstreamError(f"The rows of step {plan.step} were not prepared.")
         self.raise_what_failed()
+        now = self._now or self._next()
+        assert now.plans[now.taken] is plan, "plans are stepped through in the order they came in"
+        self._coming.discard(plan.step)
+        return now.packing, now.block.pages[now.taken]
+
+    def _next(self) -> Stride:
+        """The next plans that travelled together."""
         begun, ready = time.perf_counter(), not self._sent.empty()
-        sent = self._sent.get()
+        stride = self._sent.get()
         if not ready:
             self.clock.waits += 1
             self.clock.waited += time.perf_counter() - begun
         self.clock.seconds += time.perf_counter() - begun
-        if isinstance(sent, BaseException):
+        if isinstance(stride, BaseException):
             # Reading also ends because writing failed: that is what went wrong then.
-            self._failure = self._failure or sent
+            self._failure = self._failure or stride
             raise self._failure
-        self._coming.discard(plan.step)
-        sent.there.before_more_in(self.compute)
-        return sent
+        stride.there.before_more_in(self.compute)
+        self._now = stride
+        return stride
 
-    def arrived(self, sent: Sent) -> None:
-        """Its block was read: it may be used again after what is computed up to here."""
-        self._in.give_back(sent.block, self.compute.mark())
+    def arrived(self) -> None:
+        """The plan was read: its page may be used again after what is computed up to here."""
+        now = self._now
+        assert now is not None, "a plan has arrived"
+        now.taken += 1
+        if now.taken == len(now.plans):
+            self._in.give_back(now.block, self.compute.mark())
+            self._now = None
 
-    def leave(self, plan: Plan, out: Sections, block: torch.Tensor) -> None:
+    def leave(self, plan: Plan, out: Sections, page: torch.Tensor) -> None:
         """Take what a step gives, rows that leave among it; they are written back meanwhile."""
-        given = self._out.take(out)
-        given.host.copy_(block, non_blocking=True)
+        if self._giving is not None and self._giving.block.sections is not out:
+            self._give()
+        if self._giving is None:
+            self._giving = Outcome(self._out.take(out))
+            self._giving.block.free.before_more_in(self.compute)
+        self._giving.block.pages[len(self._giving.plans)].copy_(page, non_blocking=True)
+        self._giving.plans.append(plan)
         self._under_way += 1
-        self._to_write.put((plan, given, self.compute.mark()))
+        if self._now is None:  # all that travelled together was stepped through
+            self._give()
+
+    def _give(self) -> None:
+        """Have what steps gave so far written back."""
+        if self._giving is not None:
+            self._giving.there = self.compute.mark()
+            self._to_write.put(self._giving)
+            self._giving = None
 
     def done(self, *, wait: bool = False) -> list[Done]:
         """The steps whose results have come since the last time; `wait` has all of them come."""
-        finished = []
+        if wait:
+            self._give()
+        finished: list[Done] = []
         while self._failure is None and self._under_way and (wait or not self._done.empty()):
             made = self._done.get()
-            self._under_way -= 1
             if isinstance(made, BaseException):
                 self._failure = made
             else:
-                finished.append(made)
+                self._under_way -= len(made)
+                finished += made
         self.raise_what_failed()
         return finished
 
@@ -241,41 +271,49 @@ class Carrier:
                 self._sent.put(error)
                 return
 
-    def _read(self, sent: Sent) -> Sent:
-        plan, block = sent.plan, sent.block
+    def _read(self, stride: Stride) -> Stride:
         with self._changed:
-            self._changed.wait_for(lambda: self._landed >= plan.after or self._stopped)
+            self._changed.wait_for(lambda: self._landed >= stride.after or self._stopped)
             if self._stopped:
-                raise SlipstreamError(f"The rows of step {plan.step} are not read any more.")
-        for number, (slow, group) in enumerate(zip(self.held.slow, plan.groups, strict=True)):
-            rows = tiers_of(group)[0].rows.numpy()
-            self._gathers.gather(slow.records, rows, block.arrays[f"{number}.staged"])
+                step = stride.plans[0].step
+                raise SlipstreamError(f"The rows of step {step} are not read any more.")
+        block, pages = stride.block, len(stride.plans)
+        for plan, arrays in zip(stride.plans, block.arrays, strict=False):
+            for number, (slow, group) in enumerate(zip(self.held.slow, plan.groups, strict=True)):
+                rows = tiers_of(group)[0].rows.numpy()
+                self._gathers.gather(slow.records, rows, arrays[f"{number}.staged"])
         with self._inward.used():
-            block.device.copy_(block.host, non_blocking=True)
-        return sent._replace(there=self._inward.mark())
+            block.device[:pages].copy_(block.host[:pages], non_blocking=True)
+        stride.there = self._inward.mark()
+        return stride
 
     def _write_all(self) -> None:
         while (given := self._to_write.get()) is not None:
             try:
-                self._done.put(self._write(*given))
+                self._done.put(self._write(given))
             except BaseException as error:
                 self._failure = error
                 self._stop()
                 self._done.put(error)
                 return
 
-    def _write(self, plan: Plan, given: Block, there: Mark) -> Done:
-        there.wait()
-        arrays = given.arrays
-        for number, group in enumerate(plan.groups):
-            rows = tiers_of(group)[1].rows.numpy()
-            self.held.write(number, rows, arrays[f"{number}.left"])
-        self.held.note(plan)
-        logits = torch.from_numpy(arrays["logits"].copy())
-        moved = tuple(int(arrays[f"{n}.touched"][0]) for n in range(len(plan.groups)))
-        made = Done(float(arrays["loss"][0]), logits, plan, moved)
-        self._out.give_back(given, Mark())
-        self.landed(plan.step)
+    def _write(self, given: Outcome) -> list[Done]:
+        block, pages = given.block, len(given.plans)
+        given.there.before_more_in(self._outward)
+        with self._outward.used():
+            block.host[:pages].copy_(block.device[:pages], non_blocking=True)
+        self._outward.mark().wait()
+        made = []
+        for plan, arrays in zip(given.plans, block.arrays, strict=False):
+            for number, group in enumerate(plan.groups):
+                rows = tiers_of(group)[1].rows.numpy()
+                self.held.write(number, rows, arrays[f"{number}.left"])
+            self.held.note(plan)
+            logits = torch.from_numpy(arrays["logits"].copy())
+            moved = tuple(int(arrays[f"{n}.touched"][0]) for n in range(len(plan.groups)))
+            made.append(Done(float(arrays["loss"][0]), logits, plan, moved))
+        self._out.give_back(block, Mark())
+        self.landed(given.plans[-1].step)
         return made
 
 
