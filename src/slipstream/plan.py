@@ -54,8 +54,7 @@ class Numbered(NamedTuple):
     sizes: Tensor
 
 
-@dataclass(frozen=True)
-class Moves:
+class Moves(NamedTuple):
     """Rows that change their tier, each with its slot in the fast one.
 
     Args:
@@ -64,13 +63,12 @@ class Moves:
         numbered: For rows that stay, where plans leave it to a device to find them: how.
     """
 
-    rows: Tensor
-    slots: Tensor
+    rows: Array
+    slots: Array
     numbered: Numbered | None = None
 
 
-@dataclass(frozen=True)
-class ColdLookups:
+class ColdLookups(NamedTuple):
     """Lookups of rows that the device cannot find by itself, in a plan that it finishes.
 
     Args:
@@ -78,8 +76,8 @@ class ColdLookups:
         slots: int32, where the row of each is.
     """
 
-    places: Tensor
-    slots: Tensor
+    places: Array
+    slots: Array
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class Scanned:
 
 
 class Scanner:
-    """Looks at the ids of one group.
+    """Looks at the ids of one group, for one thread.
 
     Args:
         kept: Its kept rows.
@@ -92,6 +92,7 @@ class Scanner:
         self._kept, self._names = kept, names
         self._side_by_side = bool((np.diff(kept.columns) == 1).all())
         self._limits = {size: kept.limits.astype(f"u{size}") for size in (4, 8)}
+        self._places, self._rows = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
 
     def scan(self, batches: Sequence[Batch]) -> Scanned:
         """The lookups of batches that were read at once, or of one."""
@@ -103,8 +104,9 @@ class Scanner:
             ids, inputs = together.ids[first:], together.inputs - first
         inputs = min(inputs, len(batches) * one.capacity)
         ids = self._columns(ids[:inputs])
-        lookups = ids.size
-        places, rows = np.empty(lookups, dtype=np.int32), np.empty(lookups, dtype=np.int64)
+        # Room for all of them, though few are found: new memory would cost more than they do.
+        if ids.size > len(self._places):
+            self._places, self._rows = np.empty(ids.size, np.int32), np.empty(ids.size, np.int64)
         bounds = np.empty(len(batches) + 1, dtype=np.int64)
         wrong = cold.scan(
             ids.view(f"u{ids.itemsize}"),
@@ -113,8 +115,8 @@ class Scanner:
             self._limits[ids.itemsize],
             self._kept.starts,
             self._kept.sizes,
-            places,
-            rows,
+            self._places,
+            self._rows,
             bounds,
         )
         if wrong:
@@ -124,7 +126,8 @@ class Scanner:
                 f"Input {number} has the id {ids[at, feature]} in column "
                 f"{self._names[feature]!r}, whose table has {self._kept.sizes[feature]:,} rows."
             )
-        return Scanned(places[: bounds[-1]], rows[: bounds[-1]], bounds)
+        found = int(bounds[-1])
+        return Scanned(self._places[:found].copy(), self._rows[:found].copy(), bounds)
 
     def _columns(self, ids: Array) -> Array:
         """The columns of the features; not copied where they stand side by side."""

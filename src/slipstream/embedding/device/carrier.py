@@ -280,7 +280,7 @@ class Carrier:
         block, pages = stride.block, len(stride.plans)
         for plan, arrays in zip(stride.plans, block.arrays, strict=False):
             for number, (slow, group) in enumerate(zip(self.held.slow, plan.groups, strict=True)):
-                rows = tiers_of(group)[0].rows.numpy()
+                rows = tiers_of(group)[0].rows
                 self._gathers.gather(slow.records, rows, arrays[f"{number}.staged"])
         with self._inward.used():
             block.device[:pages].copy_(block.host[:pages], non_blocking=True)
@@ -306,7 +306,7 @@ class Carrier:
         made = []
         for plan, arrays in zip(given.plans, block.arrays, strict=False):
             for number, group in enumerate(plan.groups):
-                rows = tiers_of(group)[1].rows.numpy()
+                rows = tiers_of(group)[1].rows
                 self.held.write(number, rows, arrays[f"{number}.left"])
             self.held.note(plan)
             logits = torch.from_numpy(arrays["logits"].copy())

@@ -37,11 +37,12 @@ class Held:
         """Copy rows of the slow store into slots, now."""
         records = self._arena.records[number]
         for begin in range(0, len(moves.rows), _AT_ONCE):
-            rows = moves.rows[begin : begin + _AT_ONCE].numpy()
-            slots = moves.slots[begin : begin + _AT_ONCE].long().to(records.device)
+            rows = moves.rows[begin : begin + _AT_ONCE]
+            slots = torch.from_numpy(moves.slots[begin : begin + _AT_ONCE])
+            slots = slots.long().to(records.device)
             read = torch.from_numpy(self.slow[number].records[rows])
             records[slots] = read.to(records.device)
-        self._row_of[number][moves.slots.numpy()] = moves.rows.numpy()
+        self._row_of[number][moves.slots] = moves.rows
 
     def take(self, number: int, all_rows: Array, slots: Array) -> None:
         """Copy rows in slots to the slow store, now."""
@@ -60,7 +61,7 @@ class Held:
         """A step is done: its rows came and left."""
         for group, row_of in zip(plan.groups, self._row_of, strict=True):
             fill, evict = tiers_of(group)
-            arrays = (fill.rows.numpy(), fill.slots.numpy(), evict.slots.numpy())
+            arrays = (fill.rows, fill.slots, evict.slots)
             note(row_of, *arrays)
 
     def settle(self) -> None:
@@ -73,7 +74,7 @@ class Held:
         """Have the rows on the host that a step aside needs."""
         for number, group in enumerate(plan.groups):
             if group.lent is not None:
-                self.take(number, group.lent.rows.numpy(), group.lent.slots.numpy())
+                self.take(number, group.lent.rows, group.lent.slots)
 
     def take_back(self, plan: Plan) -> None:
         """After a step aside: lent rows are in their slots again, and those that leave are gone."""
@@ -81,8 +82,8 @@ class Held:
             if group.lent is not None:
                 self.put(number, group.lent)
             if group.evict is not None:
-                self.take(number, group.evict.rows.numpy(), group.evict.slots.numpy())
-                self._row_of[number][group.evict.slots.numpy()] = -1
+                self.take(number, group.evict.rows, group.evict.slots)
+                self._row_of[number][group.evict.slots] = -1
 
     def copy_in(self, rows: Sequence[Array], arena: Arena) -> None:
         """Copy rows of the slow store to the first slots of another arena."""
