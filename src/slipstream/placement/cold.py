@@ -95,34 +95,32 @@ class Cold:
         """What comes before each batch and what leaves after it; the first has number `step`."""
         tiers = [_Tier(rows, room) for rows, room in zip(self._rows, self._rooms, strict=True)]
         window: deque[_Some] = deque()
-        held: _Some | None = None
+        held: _Some | None = None  # a batch for which there is no room yet
+        rest: _Some | None = None
         coming = self._scanned(batches)
         number = last = step  # of the next plan, and of the next batch to enter
         while True:
-            while True:
-                if held is None:
-                    ahead = last - number
-                    if ahead + self._at_once > self._window and ahead:
-                        break
-                    held = next(coming, None)
-                    if held is None:
-                        break
-                    held.enter(tiers, number, last)
-                    last += len(held.batches)
-                fits = held.fits(tiers)
-                if fits == 0:
+            while held is None:
+                ahead = last - number
+                if ahead and ahead + self._at_once > self._window:
                     break
-                some, held = held.split(fits)
-                some.want(tiers)
-                window.append(some)
+                some = rest or next(coming, None)
+                if some is None:
+                    break
+                some, rest = some.split(some.enter(tiers, number, last))
+                last += len(some.batches)
+                fit, held = some.split(some.fits(tiers))
+                window += fit.wanted(tiers)
+            else:
+                fit, held = held.split(held.fits(tiers))
+                window += fit.wanted(tiers)
             if window:
                 some = window.popleft()
                 yield from some.emit(tiers, number)
                 number += len(some.batches)
             elif held is not None:
-                alone, held = held.split(1)
-                yield alone.aside(tiers, number)
-                number += 1
+                yield held.aside(tiers, number)
+                number, held = number + 1, None
             else:
                 return
 
@@ -152,10 +150,17 @@ class _Some:
         self._after = np.zeros(len(batches), dtype=np.int64)
         self._new = [np.zeros(len(batches), dtype=np.int64) for _ in found]
 
-    def enter(self, tiers: Sequence[_Tier], first: int, step: int) -> None:
-        """Their rows are used at the steps from `step` on; the next plan is that of `first`."""
+    def enter(self, tiers: Sequence[_Tier], first: int, step: int) -> int:
+        """The rows of the first of them are used at the steps from `step` on; says of how many.
+
+        All of these fit, but perhaps for the last. The next plan is that of `first`.
+        """
+        count = len(self.batches) if len(tiers) == 1 else 1
         for tier, found, new in zip(tiers, self._found, self._new, strict=True):
-            cold.enter(found.rows, found.bounds, tier.known, first, step, new, self._after)
+            some = found.bounds[: count + 1]
+            room = tier.room - tier.wanted
+            count = cold.enter(found.rows, some, tier.known, first, step, room, new, self._after)
+        return count
 
     def fits(self, tiers: Sequence[_Tier]) -> int:
         """How many of them fit, from the first on."""
@@ -181,10 +186,11 @@ class _Some:
         made._after, made._new = self._after[some], [new[some] for new in self._new]
         return made
 
-    def want(self, tiers: Sequence[_Tier]) -> None:
-        """Have slots for their rows."""
+    def wanted(self, tiers: Sequence[_Tier]) -> list[_Some]:
+        """Have slots for their rows; they are as they were, if there are any."""
         for tier, new in zip(tiers, self._new, strict=True):
             tier.wanted += int(new.sum())
+        return [self] if self.batches else []
 
     def emit(self, tiers: Sequence[_Tier], step: int) -> Iterator[ColdPlaced]:
         """Their plans; the first is that of step `step`."""

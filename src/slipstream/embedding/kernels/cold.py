@@ -133,9 +133,19 @@ def scan(
 
 @compiled
 def enter(
-    rows: Array, bounds: Array, known: Array, first: int, step: int, new: Array, after: Array
-) -> None:
+    rows: Array,
+    bounds: Array,
+    known: Array,
+    first: int,
+    step: int,
+    room: int,
+    new: Array,
+    after: Array,
+) -> int:
     """The rows of some batches are used at steps from `step` on, in a window from step `first` on.
+
+    Batches behind the first for which there is no room are left out: whether they can use its rows
+    depends on whether it waits for room, or is trained aside.
 
     Args:
         rows: Of the lookups, not distinct.
@@ -143,9 +153,13 @@ def enter(
         known: Slot and last use of every row; changed.
         first: The first step of the window.
         step: That of the first of these batches.
+        room: For how many rows there is room.
         new: Out: for each how many of its rows no batch before it uses from `first` on.
         after: Out: the last step after which one of these was sent away, if it is larger: they are
             not to be read before that has landed.
+
+    Returns:
+        How many batches were not left out.
     """
     for batch in range(len(bounds) - 1):
         count = last = 0
@@ -166,6 +180,10 @@ def enter(
                 known[row, USED] = now
         new[batch] = count
         after[batch] = max(after[batch], last)
+        room -= count
+        if room < 0:
+            return batch + 1
+    return len(bounds) - 1
 
 
 @compiled
