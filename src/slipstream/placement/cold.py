@@ -15,6 +15,7 @@ from slipstream.data.batch import Batch
 from slipstream.data.inputs import Array
 from slipstream.embedding.kernels import cold
 from slipstream.embedding.spec import Layout
+from slipstream.embedding.store import in_memory
 from slipstream.errors import ConfigError
 from slipstream.placement.scan import Scanned, Scanner, kept_of, read_at_once
 from slipstream.placement.tier import Room
@@ -211,7 +212,7 @@ class _Tier:
     """What is known of one group's rows that are not kept."""
 
     def __init__(self, rows: int, room: Room) -> None:
-        self.known = np.zeros((rows, 2), dtype=np.int32)
+        self.known = in_memory((rows, 2))
         self.known[:, cold.SLOT] = -1
         first = len(room.keep)
         self._n_free = self.room = room.slots - first

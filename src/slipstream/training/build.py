@@ -44,7 +44,6 @@ from slipstream.training.engine import Engine
 from slipstream.training.strategies import Tier, answers
 
 COUNTED = 1 << 20
-LARGE_BATCH = 8192  # from here on threads that share the planning save more than they cost
 _WINDOW_INPUTS = 1 << 17  # a GPU is through with them in a few milliseconds
 _TOGETHER = 16
 PREPARED = 3  # plans whose rows are on their way while a step is at work
@@ -305,8 +304,8 @@ def tiered_of(
     window, split = window_of(config), answers(config).ordering == "split"
     changes = tier.learning or split or config.placement.refresh_batches is not None
     if kernels_for(config, rooms) == "gpu" and not changes and can_finish(layout, singles, rooms):
-        large = config.batch_size >= LARGE_BATCH and plans_ahead(config, rooms)
-        return Finished(layout, singles, rooms, window, scans_ahead=2 if large else 0)
+        scans_ahead = 2 if plans_ahead(config, rooms) else 0
+        return Finished(layout, singles, rooms, window, scans_ahead)
     return Tiered(
         layout,
         singles,

@@ -8,14 +8,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from slipstream.ahead import Ahead, often_switched
+from slipstream.ahead import Ahead, by, often_switched
 from slipstream.config import Config
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset, Part
@@ -210,11 +209,17 @@ class Trainer:
 
     def run_through(self) -> None:
         """Train until the inputs are used up, or until validation gets no better."""
+        ahead = build.plans_ahead(self.config, self.rooms)
         loader = self._stack.enter_context(
-            Loader(self.dataset.train, self.config.batch_size, order=self.order)
+            Loader(
+                self.dataset.train,
+                self.config.batch_size,
+                order=self.order,
+                ahead=2 * build.together(self.config, self.rooms) if ahead else 1,
+                threads=2 if ahead else 1,
+            )
         )
         tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
-        ahead = build.plans_ahead(self.config, self.rooms)
         with self.state.timed("plan"):
             plans = plans_from(
                 self.state,
@@ -229,9 +234,9 @@ class Trainer:
         sent: Iterator[list[Plan]] = iter(())
         if ahead:
             self._stack.enter_context(often_switched())
-            if self.config.batch_size >= build.LARGE_BATCH:
-                plans = self._stack.enter_context(Ahead(plans, ahead))
-            sent = self._stack.enter_context(Ahead(self._sent_ahead(plans), ahead))
+            many = build.together(self.config, self.rooms)
+            some = self._stack.enter_context(Ahead(by(many, plans), ahead))
+            sent = self._stack.enter_context(Ahead(self._sent_ahead(some), ahead))
         coming: deque[Plan] = deque()
         self._what_is_due()
         while not self.state.ended:
@@ -269,10 +274,9 @@ class Trainer:
                 return
             yield batch
 
-    def _sent_ahead(self, plans: Iterator[Plan]) -> Iterator[list[Plan]]:
-        """Plans that are on their way to a device together, in a thread that makes them ahead."""
-        many = build.together(self.config, self.rooms)
-        while some := list(islice(plans, many)):
+    def _sent_ahead(self, plans: Iterator[list[Plan]]) -> Iterator[list[Plan]]:
+        """Plans that are on their way, in a thread that makes them ahead."""
+        for some in plans:
             self.engine.prepare_all([(plan, self._factor(plan)) for plan in some])
             yield some
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ from slipstream.embedding.device.gather import Pool
 from slipstream.embedding.device.group_packing import tiers_of
 from slipstream.embedding.device.held import Held
 from slipstream.embedding.device.lanes import Lane, Mark
-from slipstream.embedding.device.packing import Packing, needs, room_for
+from slipstream.embedding.device.packing import Packing, needs, pack_inputs, room_for
 from slipstream.embedding.device.sections import Section, Sections
 from slipstream.embedding.device.stride import Coming, Outcome, Stride, strides
 from slipstream.embedding.mover import BeforeWrite, Clock
@@ -34,6 +35,7 @@ from slipstream.embedding.store import RowStore
 from slipstream.errors import SlipstreamError
 from slipstream.plan import Moves, Plan
 
+_PACKERS = 2
 SayHow = Callable[[float, int, Array], None]
 """Writes down how dense weights move, with a factor of their learning rate in that step."""
 
@@ -96,6 +98,7 @@ class Carrier:
         self._stopped = False
         self._failure: BaseException | None = None
         self._gathers = Pool("gather")
+        self._packers = ThreadPoolExecutor(_PACKERS, thread_name_prefix="slipstream-pack")
         self.clock = Clock()
         self._threads = [
             threading.Thread(target=work, name=f"slipstream-{name}", daemon=True)
@@ -122,14 +125,19 @@ class Carrier:
                     self._packing = packing
                     stride = Stride(packing, self._in.take(packing.sections))
                     stride.block.free.wait()
-                self.pack_into(packing, one, stride.block.arrays[len(stride.plans)])
+                self._pack_rows(packing, one, stride.block.arrays[len(stride.plans)])
                 stride.plans.append(one.plan)
                 stride.after = max(stride.after, one.plan.after)
             self._send(stride)
 
     def _send(self, stride: Stride | None) -> None:
+        """Hand a stride over; its inputs, which are most of its bytes, are packed meanwhile."""
         if stride is not None:
             self._coming.update(plan.step for plan in stride.plans)
+            stride.packed = [
+                self._packers.submit(stride.pack_inputs, first, _PACKERS)
+                for first in range(min(_PACKERS, len(stride.plans)))
+            ]
             self._to_read.put(stride)
 
     def packing_for(self, plan: Plan, before: Packing | None = None) -> Packing:
@@ -149,7 +157,11 @@ class Carrier:
 
     def pack_into(self, packing: Packing, coming: Coming, arrays: dict[str, Array]) -> None:
         """Write a plan into the arrays of a page, all but the rows that come."""
-        packing.pack(coming.plan, coming.factor, arrays)
+        pack_inputs(coming.plan, arrays)
+        self._pack_rows(packing, coming, arrays)
+
+    def _pack_rows(self, packing: Packing, coming: Coming, arrays: dict[str, Array]) -> None:
+        packing.pack_rows(coming.plan, coming.factor, arrays)
         if self._how is not None:
             self._how(coming.factor, coming.number, arrays["weights"])
 
@@ -255,6 +267,7 @@ class Carrier:
         self._to_write.put(None)
         for thread in self._threads:
             thread.join()
+        self._packers.shutdown()
         self._gathers.close()
         self.held.close()
 
@@ -282,6 +295,8 @@ class Carrier:
             for number, (slow, group) in enumerate(zip(self.held.slow, plan.groups, strict=True)):
                 rows = tiers_of(group)[0].rows
                 self._gathers.gather(slow.records, rows, arrays[f"{number}.staged"])
+        for packed in stride.packed:
+            packed.result()
         with self._inward.used():
             block.device[:pages].copy_(block.host[:pages], non_blocking=True)
         stride.there = self._inward.mark()

@@ -93,27 +93,36 @@ class Packing:
         return all(size <= self.room[name] for name, size in needed.items())
 
     def pack(self, plan: Plan, factor: float, into: Mapping[str, Array]) -> None:
-        """Write a plan into the arrays of a block, all but dense weights and rows that come.
+        """Write a plan into the arrays of a block, all but dense weights and rows that come."""
+        pack_inputs(plan, into)
+        self.pack_rows(plan, factor, into)
+
+    def pack_rows(self, plan: Plan, factor: float, into: Mapping[str, Array]) -> None:
+        """Write into the arrays of a block where rows are and how they move.
 
         Args:
             plan: The plan.
             factor: Of all learning rates.
             into: The arrays of the block.
         """
-        into["labels"][:] = plan.labels.numpy()
-        into["weight"][:] = plan.weight.numpy()
-        into["dense"][:] = plan.dense.numpy()
-        into["logit_offset"][:] = 0 if plan.logit_offset is None else plan.logit_offset.numpy()
         into["spans"][:] = 0, plan.parts[0] if plan.parts else self.inputs, self.inputs
         into["n_valid"][:] = plan.n_valid
-        if plan.ids is not None:
-            into["ids"][:] = plan.ids.numpy()
         for number, (packing, one) in enumerate(zip(self.groups, plan.groups, strict=True)):
             own = packing.group.optimizer
             into["parameters"][number] = parameters(
                 own, own.lr * factor, plan.step, np.dtype(np.float64)
             )
             packing.pack(one, {name: into[whole] for name, whole in self._names[number]})
+
+
+def pack_inputs(plan: Plan, into: Mapping[str, Array]) -> None:
+    """Write the inputs of a plan into the arrays of a block: most of its bytes."""
+    into["labels"][:] = plan.labels.numpy()
+    into["weight"][:] = plan.weight.numpy()
+    into["dense"][:] = plan.dense.numpy()
+    into["logit_offset"][:] = 0 if plan.logit_offset is None else plan.logit_offset.numpy()
+    if plan.ids is not None:
+        into["ids"][:] = plan.ids.numpy()
 
 
 def needs(plan: Plan) -> dict[str, int]:

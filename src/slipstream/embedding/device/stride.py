@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from slipstream.embedding.device.blocks import Block
 from slipstream.embedding.device.lanes import Mark
-from slipstream.embedding.device.packing import Packing
+from slipstream.embedding.device.packing import Packing, pack_inputs
 from slipstream.plan import Plan
 
 
@@ -35,6 +36,7 @@ class Stride:
         block: Where, each in its page.
         plans: The plans, in the order of their steps.
         after: The step whose write-backs must have landed before their rows are read.
+        packed: Done when their inputs are in their pages.
         there: When all of it is on the device.
         taken: How many of its plans were stepped through.
     """
@@ -43,8 +45,14 @@ class Stride:
     block: Block
     plans: list[Plan] = field(default_factory=list)
     after: int = 0
+    packed: list[Future[None]] = field(default_factory=list)
     there: Mark = field(default_factory=Mark)
     taken: int = 0
+
+    def pack_inputs(self, first: int, every: int) -> None:
+        """Write the inputs of some plans into their pages."""
+        for page in range(first, len(self.plans), every):
+            pack_inputs(self.plans[page], self.block.arrays[page])
 
 
 @dataclass

@@ -14,6 +14,7 @@ from slipstream.data.inputs import Array
 SLOT, USED = 0, 1
 AT_ONCE = 32
 """Features that are looked at together."""
+_NEAR = 64
 _PRODUCT = np.int64(0x077CB531)
 _LOW = np.int64(0xFFFFFFFF)
 _PLACE = np.zeros(32, dtype=np.int64)
@@ -56,31 +57,41 @@ def _cold_lookups(
 ) -> int:
     """Write the lookups of rows that are not kept behind the first `found`; returns how many.
 
-    If an id is out of range, returns -1 minus its place.
+    The first of each input comes first, then the second of those that have one, and so on: nothing
+    here depends on what is not known yet, so no branch is guessed wrong.
 
     Args:
         ids: Of some features, `[inputs, features]`.
-        masks: Which of these are of rows that are not kept.
+        masks: Which of these are of rows that are not kept; used up.
         first: The first of these features.
         features: How many there are in all.
         starts: Where the rows of each one's table begin.
-        sizes: Rows of that table.
+        sizes: Rows of that table; a row beyond that is -1.
         places: Out: `input * features + feature`.
         rows: Out: the rows.
         found: How many lookups there are already.
     """
+    left = np.empty(len(ids), dtype=np.int32)
+    count = 0
     for i in range(len(ids)):
-        mask = masks[i]
-        while mask:
+        left[count] = i
+        count += masks[i] != 0
+    while count:
+        still = 0
+        for k in range(count):
+            i = left[k]
+            mask = masks[i]
             lowest = np.uint32(mask & (~mask + np.uint32(1)))
             f = _PLACE[((np.int64(lowest) * _PRODUCT) & _LOW) >> np.int64(27)]
             value = np.int64(ids[i, f])
-            if value < 0 or value >= sizes[f]:
-                return -1 - (i * features + first + f)
-            places[found] = i * features + first + f
-            rows[found] = starts[f] + value
-            found += 1
-            mask = np.uint32(mask ^ lowest)
+            inside = (value >= 0) & (value < sizes[f])
+            places[found + k] = i * features + first + f
+            rows[found + k] = starts[f] + value if inside else -1
+            masks[i] = mask ^ lowest
+            left[still] = i
+            still += mask != lowest
+        found += count
+        count = still
     return found
 
 
@@ -98,7 +109,7 @@ def scan(
 ) -> int:
     """Write the lookups of rows that are not kept, of batches that lie side by side.
 
-    If an id is out of range, returns -1 minus its place among those of all batches, else 0.
+    If an id is out of range, returns -1 minus a place of one among those of all batches, else 0.
 
     Args:
         ids: Unsigned, so that a negative one is not kept either; `[inputs, features]`.
@@ -125,10 +136,25 @@ def scan(
             found = _cold_lookups(
                 mine, masks, first, features, starts[some], sizes[some], places, rows, found
             )
-            if found < 0:
-                return found - begin * features
     bounds[-1] = found
+    wrong = np.int64(0)
+    for k in range(found):
+        wrong |= rows[k]
+    if wrong < 0:
+        for batch in range(len(bounds) - 1):
+            for k in range(bounds[batch], bounds[batch + 1]):
+                if rows[k] < 0:
+                    return -1 - batch * capacity * features - places[k]
     return 0
+
+
+@compiled
+def _bring_near(rows: Array, known: Array) -> int:
+    """Have what is known of rows come from memory, many at a time, before each is looked at."""
+    near = 0
+    for k in range(len(rows)):
+        near |= known[rows[k], USED]
+    return near
 
 
 @compiled
@@ -164,20 +190,17 @@ def enter(
     for batch in range(len(bounds) - 1):
         count = last = 0
         now = step + batch
-        # Whatever is read here has come from memory, many rows at a time, when it is looked at.
-        near = 0
-        for k in range(bounds[batch], bounds[batch + 1]):
-            near |= known[rows[k], USED]
-        if near < 0:
-            continue
-        for k in range(bounds[batch], bounds[batch + 1]):
-            row = rows[k]
-            used = known[row, USED]
-            if used < first:
-                count += 1
-                last = max(last, used)
-            if used < now:
-                known[row, USED] = now
+        end = bounds[batch + 1]
+        for begin in range(bounds[batch], end, _NEAR):
+            stop = min(begin + _NEAR, end)
+            _bring_near(rows[begin:stop], known)
+            for k in range(begin, stop):
+                row = rows[k]
+                used = known[row, USED]
+                is_new = used < first
+                count += is_new
+                last = max(last, used if is_new else 0)
+                known[row, USED] = max(used, now)
         new[batch] = count
         after[batch] = max(after[batch], last)
         room -= count
@@ -226,17 +249,21 @@ def emit(
     base = bounds[0]
     for batch in range(len(bounds) - 1):
         fills[batch], evicts[batch] = filled, gone
-        for k in range(bounds[batch], bounds[batch + 1]):
-            row = rows[k]
-            slot = known[row, SLOT]
-            if slot < 0:
-                n_free -= 1
-                slot = free[n_free]
-                known[row, SLOT] = slot
-                fill_rows[filled] = row
-                fill_slots[filled] = slot
-                filled += 1
-            slots[k - base] = slot
+        end = bounds[batch + 1]
+        for begin in range(bounds[batch], end, _NEAR):
+            stop = min(begin + _NEAR, end)
+            _bring_near(rows[begin:stop], known)
+            for k in range(begin, stop):
+                row = rows[k]
+                slot = known[row, SLOT]
+                if slot < 0:
+                    n_free -= 1
+                    slot = free[n_free]
+                    known[row, SLOT] = slot
+                    fill_rows[filled] = row
+                    fill_slots[filled] = slot
+                    filled += 1
+                slots[k - base] = slot
         for k in range(bounds[batch], bounds[batch + 1]):
             row = rows[k]
             slot = known[row, SLOT]
