@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from itertools import islice
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
@@ -78,21 +77,6 @@ class Ahead(Generic[T]):
         # Whatever it has open, other threads among it, ends with this thread.
         if isinstance(self._things, Generator):
             self._things.close()
-
-
-def by(many: int, things: Iterator[T]) -> Iterator[list[T]]:
-    """What an iterator gives, several at a time; a generator is closed with this one.
-
-    Example:
-        >>> list(by(2, iter("abc")))
-        [['a', 'b'], ['c']]
-    """
-    try:
-        while some := list(islice(things, many)):
-            yield some
-    finally:
-        if isinstance(things, Generator):
-            things.close()
 
 
 @contextmanager

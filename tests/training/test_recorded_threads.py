@@ -111,9 +111,9 @@ def test_steps_that_cannot_be_recorded_are_the_same(tmp_path, monkeypatch):
     def fail(*_):
         raise RuntimeError("this cannot be recorded")
 
-    def record_and_fail(self, bench):
+    def record_and_fail(self, *args):
         monkeypatch.setattr(Arena, "move", fail)
-        record(self, bench)
+        record(self, *args)
         monkeypatch.setattr(Arena, "move", move)
 
     monkeypatch.setattr(RecordedEngine, "__init__", made_to_record)

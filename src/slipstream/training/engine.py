@@ -73,6 +73,11 @@ class Engine:
         yield self.forward(plan)
         self.move(plan, self._factors.pop(plan.step))
 
+    def step_all(self, plans: Sequence[Plan]) -> Iterator[Stepped]:
+        """Step through plans that were prepared together, as if one by one."""
+        for plan in plans:
+            yield from self.step(plan)
+
     def landed(self) -> Iterator[Stepped]:
         """What all steps that are not told yet said: nothing here, where each waits for itself."""
         yield from ()

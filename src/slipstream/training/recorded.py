@@ -19,8 +19,9 @@ from slipstream.embedding.device.aside import by_itself
 from slipstream.embedding.device.carrier import Carrier, Done, given_by
 from slipstream.embedding.device.lanes import Lane
 from slipstream.embedding.device.packing import Packing
+from slipstream.embedding.device.ring import Pages, Ring
 from slipstream.embedding.device.scoring import vectors_of
-from slipstream.embedding.device.stride import Coming
+from slipstream.embedding.device.stride import Coming, Stride
 from slipstream.embedding.tables import Embeddings
 from slipstream.models import Model
 from slipstream.plan import Plan, Planner
@@ -47,6 +48,40 @@ class Bench:
         )
         self.plan = packing.sections.tensors(self.block) | packing.beside.tensors(beside)
         self.gives = self.given.tensors(self.out)
+
+
+class Turn:
+    """Which pages a step reads and writes: the next ones, each time.
+
+    Args:
+        bench: Where it works.
+        plans: The ring of plans.
+        outcomes: The ring of what steps give.
+    """
+
+    def __init__(self, bench: Bench, plans: Ring, outcomes: Ring) -> None:
+        self.bench, self.plans, self.outcomes = bench, plans, outcomes
+        self._from, self._to = _words(plans.device), _words(outcomes.device)
+        self._number = torch.zeros((2, 1), dtype=torch.int64, device=plans.device.device)
+
+    def begin(self, plan: int, outcome: int) -> None:
+        """The next step reads and writes these pages."""
+        self._number[0].fill_(plan)
+        self._number[1].fill_(outcome)
+
+    def read(self) -> None:
+        """Have the plan on the bench."""
+        torch.index_select(self._from, 0, self._number[0], out=_words(self.bench.block[None]))
+
+    def write(self) -> None:
+        """Take what the step gave, and turn to the next pages."""
+        self._to.index_copy_(0, self._number[1], _words(self.bench.out[None]))
+        self._number += 1
+
+
+def _words(pages: Tensor) -> Tensor:
+    """The same bytes, eight at a time."""
+    return pages.view(torch.int64)
 
 
 class RecordedEngine(Engine):
@@ -79,8 +114,10 @@ class RecordedEngine(Engine):
         self._arena, self._carrier, self._parts, self._say = arena, carrier, parts, say
         self._record = record and arena.device.type == "cuda"
         self._side = Lane(arena.device)
-        self._bench: Bench | None = None
-        self._recording: torch.cuda.CUDAGraph | None = None
+        self._turn: Turn | None = None
+        self._recordings: dict[int, torch.cuda.CUDAGraph] = {}
+        # Recordings of one and of several steps share it: nothing in it outlives a step.
+        self._pool = torch.cuda.graph_pool_handle() if self._record else None
         self._warm = 0
         self._trained: int | None = None
         self._numbers: dict[int, int] = {}
@@ -106,22 +143,33 @@ class RecordedEngine(Engine):
 
     def step(self, plan: Plan) -> Iterator[Stepped]:
         """Step through a plan that was prepared; gives what earlier steps said by now."""
-        if plan.aside:
-            yield from self._aside(plan)
-            return
-        bench = self._send_in(plan)
-        self._run(bench)
-        self._flat.step_number = self._numbers.pop(plan.step)
-        self._carrier.leave(plan, bench.given, bench.out)
+        yield from self.step_all([plan])
+
+    def step_all(self, plans: Sequence[Plan]) -> Iterator[Stepped]:
+        """Step through plans that were prepared together; gives what steps have said by now."""
+        done = 0
+        while done < len(plans):
+            if plans[done].aside:
+                yield from self._aside(plans[done])
+                done += 1
+                continue
+            stride, outcome, turn = self._begin(plans[done])
+            self._run(turn, len(stride.plans))
+            for plan in stride.plans:
+                self._flat.step_number = self._numbers.pop(plan.step)
+            self._carrier.leave(stride, outcome)
+            done += len(stride.plans)
         yield from _said(self._carrier.done())
 
     def pass_by(self, plan: Plan) -> None:
         """Do what a plan without inputs asks for: rows may come and go, nothing is trained."""
-        bench = self._send_in(plan)
+        stride, outcome, turn = self._begin(plan)
         del self._numbers[plan.step]
-        self._arena.arrive(bench.plan)
-        self._arena.leave(bench.plan, bench.gives)
-        self._carrier.leave(plan, bench.given, bench.out)
+        turn.read()
+        self._arena.arrive(turn.bench.plan)
+        self._arena.leave(turn.bench.plan, turn.bench.gives)
+        turn.write()
+        self._carrier.leave(stride, outcome)
 
     def score(self, batch: Batch, planner: Planner) -> Tensor:
         """The logits of a batch, after rows have settled: kept rows are on the device already."""
@@ -154,17 +202,22 @@ class RecordedEngine(Engine):
         self._carrier.landed(plan.step)
         yield Stepped(float(bench.gives["loss"]), bench.gives["logits"].cpu(), plan)
 
-    def _send_in(self, plan: Plan) -> Bench:
-        """Have the plan in its block, with the rows that come."""
-        packing, page = self._carrier.arrive(plan)
-        if self._bench is None or packing is not self._bench.packing:
+    def _begin(self, plan: Plan) -> tuple[Stride, Pages, Turn]:
+        """What a plan begins, room for what it gives, and all set to work on it."""
+        stride = self._carrier.arrive(plan)
+        turn = self._turn
+        if turn is None or stride.pages.ring is not turn.plans:
             if self._arena.device.type == "cuda":
                 torch.cuda.synchronize(self._arena.device)
-            self._bench = Bench(packing, self._arena)
-            self._recording, self._warm = None, 0
-        self._bench.block.copy_(page)
-        self._carrier.arrived()
-        return self._bench
+            bench = Bench(stride.packing, self._arena)
+            outcome = self._carrier.room_for_outcome(bench.given, len(stride.plans))
+            turn = self._turn = Turn(bench, stride.pages.ring, outcome.ring)
+            self._recordings.clear()
+            self._warm = 0
+        else:
+            outcome = self._carrier.room_for_outcome(turn.bench.given, len(stride.plans))
+        turn.begin(stride.pages.first, outcome.first)
+        return stride, outcome, turn
 
     def landed(self) -> Iterator[Stepped]:
         """What all steps that are not told yet said; waits for them."""
@@ -175,28 +228,49 @@ class RecordedEngine(Engine):
         assert self.dense.flat is not None, "weights that a recorded step moves lie in one row"
         return self.dense.flat
 
-    def _run(self, bench: Bench) -> None:
-        if self._recording is None and self._record and self._warm >= _BEFORE_RECORDING:
-            self._try_to_record(bench)
-        if self._recording is not None:
-            self._recording.replay()
-        else:
-            self._work(self._arena, bench)
-        self._warm += 1
+    def _run(self, turn: Turn, steps: int) -> None:
+        """So many steps: as one recording, if that many travel together mostly, or one by one."""
+        if steps == self._carrier.together and self._record and self._warm >= _BEFORE_RECORDING:
+            recording = self._recording_of(turn, steps)
+            if recording is not None:
+                recording.replay()
+                return
+        for _ in range(steps):
+            recording = None
+            if self._record and self._warm >= _BEFORE_RECORDING:
+                recording = self._recording_of(turn, 1)
+            if recording is not None:
+                recording.replay()
+            else:
+                self._turn_over(turn)
+            self._warm += 1
 
-    def _try_to_record(self, bench: Bench) -> None:
+    def _recording_of(self, turn: Turn, steps: int) -> torch.cuda.CUDAGraph | None:
+        if steps not in self._recordings:
+            self._try_to_record(turn, steps)
+        return self._recordings.get(steps)
+
+    def _try_to_record(self, turn: Turn, steps: int) -> None:
         graph = torch.cuda.CUDAGraph()
         try:
             # Other threads go on copying meanwhile.
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                self._work(self._arena, bench)
+            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+                for _ in range(steps):
+                    self._turn_over(turn)
         except Exception as error:
             self._record = False
+            self._recordings.clear()
             torch.cuda.synchronize(self._arena.device)
             self.dense.model.zero_grad()  # what was recorded of them has no values
             self._say(f"Steps are not recorded, which makes them slower: {error}")
             return
-        self._recording = graph
+        self._recordings[steps] = graph
+
+    def _turn_over(self, turn: Turn) -> None:
+        """One step, from the page of its plan to the page of what it gives."""
+        turn.read()
+        self._work(self._arena, turn.bench)
+        turn.write()
 
     def _work(self, arena: Arena, bench: Bench) -> None:
         """One step, from the block of its plan to the block of what it gives."""

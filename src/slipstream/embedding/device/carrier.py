@@ -22,12 +22,12 @@ import torch
 
 from slipstream.data.inputs import Array
 from slipstream.embedding.device.arena import Arena
-from slipstream.embedding.device.blocks import Blocks
 from slipstream.embedding.device.gather import Pool
 from slipstream.embedding.device.group_packing import tiers_of
 from slipstream.embedding.device.held import Held
 from slipstream.embedding.device.lanes import Lane, Mark
 from slipstream.embedding.device.packing import Packing, needs, pack_inputs, room_for
+from slipstream.embedding.device.ring import Pages, Ring
 from slipstream.embedding.device.sections import Section, Sections
 from slipstream.embedding.device.stride import Coming, Outcome, Stride, strides
 from slipstream.embedding.mover import BeforeWrite, Clock
@@ -36,6 +36,7 @@ from slipstream.errors import SlipstreamError
 from slipstream.plan import Moves, Plan
 
 _PACKERS = 2
+_STRIDES = 6  # with room: three wait, one is packed, and one is stepped through
 SayHow = Callable[[float, int, Array], None]
 """Writes down how dense weights move, with a factor of their learning rate in that step."""
 
@@ -84,15 +85,14 @@ class Carrier:
         self._number, self._weights, self._how = number, weights, how
         self.compute, self._inward = Lane(arena.device, current=True), Lane(arena.device)
         self._outward = Lane(arena.device)
-        self._in, self._out = Blocks(arena.device, together), Blocks(arena.device, together)
+        self._in: Ring | None = None
+        self._out: Ring | None = None
         self._packing: Packing | None = None
         self._coming: set[int] = set()
         self._to_read: SimpleQueue[Stride | None] = SimpleQueue()
         self._sent: SimpleQueue[Stride | BaseException] = SimpleQueue()
         self._to_write: SimpleQueue[Outcome | None] = SimpleQueue()
         self._done: SimpleQueue[list[Done] | BaseException] = SimpleQueue()
-        self._now: Stride | None = None
-        self._giving: Outcome | None = None
         self._under_way = 0
         self._landed, self._changed = 0, threading.Condition()
         self._stopped = False
@@ -117,28 +117,31 @@ class Carrier:
     def prepare(self, coming: Sequence[Coming]) -> None:
         """Pack coming plans and send them ahead with their rows, in the order of their steps."""
         for some in strides(coming, self.together):
-            stride: Stride | None = None
-            for one in some:
+            begin = 0
+            for at, one in enumerate(some):
                 packing = self.packing_for(one.plan, self._packing)
-                if stride is None or packing is not stride.packing:
-                    self._send(stride)
-                    self._packing = packing
-                    stride = Stride(packing, self._in.take(packing.sections))
-                    stride.block.free.wait()
-                self._pack_rows(packing, one, stride.block.arrays[len(stride.plans)])
-                stride.plans.append(one.plan)
-                stride.after = max(stride.after, one.plan.after)
-            self._send(stride)
+                if packing is not self._packing and at > begin:
+                    self._send(some[begin:at])
+                    begin = at
+                self._packing = packing
+            self._send(some[begin:])
 
-    def _send(self, stride: Stride | None) -> None:
-        """Hand a stride over; its inputs, which are most of its bytes, are packed meanwhile."""
-        if stride is not None:
-            self._coming.update(plan.step for plan in stride.plans)
-            stride.packed = [
-                self._packers.submit(stride.pack_inputs, first, _PACKERS)
-                for first in range(min(_PACKERS, len(stride.plans)))
-            ]
-            self._to_read.put(stride)
+    def _send(self, coming: Sequence[Coming]) -> None:
+        """Pack plans that travel together; a thread goes on with them."""
+        packing = self._packing
+        assert packing is not None, "it was chosen before"
+        if self._in is None or self._in.sections is not packing.sections:
+            self._in = Ring(packing.sections, _STRIDES * self.together, self._arena.device)
+        stride = Stride(packing, self._in.take(len(coming)), [one.plan for one in coming])
+        # Most of the bytes are those of the inputs: other threads pack them meanwhile.
+        stride.packed = [
+            self._packers.submit(stride.pack_inputs, first, _PACKERS)
+            for first in range(min(_PACKERS, len(coming)))
+        ]
+        for one, arrays in zip(coming, stride.pages.arrays, strict=True):
+            self._pack_rows(packing, one, arrays)
+        self._coming.update(one.plan.step for one in coming)
+        self._to_read.put(stride)
 
     def packing_for(self, plan: Plan, before: Packing | None = None) -> Packing:
         """How to pack a plan: as before, if it fits."""
@@ -165,21 +168,11 @@ class Carrier:
         if self._how is not None:
             self._how(coming.factor, coming.number, arrays["weights"])
 
-    def arrive(self, plan: Plan) -> tuple[Packing, torch.Tensor]:
-        """The packed plan, on the device before anything that is computed from here on.
-
-        It is there until `arrived`.
-        """
+    def arrive(self, plan: Plan) -> Stride:
+        """What travelled together from a plan on: there before what is computed from here on."""
         if plan.step not in self._coming:
             raise SlipstreamError(f"The rows of step {plan.step} were not prepared.")
         self.raise_what_failed()
-        now = self._now or self._next()
-        assert now.plans[now.taken] is plan, "plans are stepped through in the order they came in"
-        self._coming.discard(plan.step)
-        return now.packing, now.block.pages[now.taken]
-
-    def _next(self) -> Stride:
-        """The next plans that travelled together."""
         begun, ready = time.perf_counter(), not self._sent.empty()
         stride = self._sent.get()
         if not ready:
@@ -190,43 +183,33 @@ class Carrier:
             # Reading also ends because writing failed: that is what went wrong then.
             self._failure = self._failure or stride
             raise self._failure
+        assert stride.plans[0] is plan, "plans are stepped through in the order they came in"
+        self._coming.difference_update(one.step for one in stride.plans)
         stride.there.before_more_in(self.compute)
-        self._now = stride
         return stride
 
-    def arrived(self) -> None:
-        """The plan was read: its page may be used again after what is computed up to here."""
-        now = self._now
-        assert now is not None, "a plan has arrived"
-        now.taken += 1
-        if now.taken == len(now.plans):
-            self._in.give_back(now.block, self.compute.mark())
-            self._now = None
+    def room_for_outcome(self, sections: Sections, count: int) -> Pages:
+        """Pages for what so many steps will give."""
+        if self._out is None or self._out.sections is not sections:
+            self._out = Ring(sections, _STRIDES * self.together, self._arena.device)
+        try:
+            return self._out.take(count)
+        except SlipstreamError:
+            self.raise_what_failed()
+            raise
 
-    def leave(self, plan: Plan, out: Sections, page: torch.Tensor) -> None:
-        """Take what a step gives, rows that leave among it; they are written back meanwhile."""
-        if self._giving is not None and self._giving.block.sections is not out:
-            self._give()
-        if self._giving is None:
-            self._giving = Outcome(self._out.take(out))
-            self._giving.block.free.before_more_in(self.compute)
-        self._giving.block.pages[len(self._giving.plans)].copy_(page, non_blocking=True)
-        self._giving.plans.append(plan)
-        self._under_way += 1
-        if self._now is None:  # all that travelled together was stepped through
-            self._give()
+    def leave(self, stride: Stride, outcome: Pages) -> None:
+        """All of a stride was asked for: what it gives is taken, and rows written back meanwhile.
 
-    def _give(self) -> None:
-        """Have what steps gave so far written back."""
-        if self._giving is not None:
-            self._giving.there = self.compute.mark()
-            self._to_write.put(self._giving)
-            self._giving = None
+        Its own pages may be used again after that.
+        """
+        there = self.compute.mark()
+        stride.pages.ring.give_back(stride.pages, there)
+        self._under_way += len(stride.plans)
+        self._to_write.put(Outcome(outcome, stride.plans, there))
 
     def done(self, *, wait: bool = False) -> list[Done]:
         """The steps whose results have come since the last time; `wait` has all of them come."""
-        if wait:
-            self._give()
         finished: list[Done] = []
         while self._failure is None and self._under_way and (wait or not self._done.empty()):
             made = self._done.get()
@@ -275,6 +258,9 @@ class Carrier:
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
+        for ring in (self._in, self._out):
+            if ring is not None:
+                ring.stop()
 
     def _read_all(self) -> None:
         while (coming := self._to_read.get()) is not None:
@@ -290,15 +276,14 @@ class Carrier:
             if self._stopped:
                 step = stride.plans[0].step
                 raise SlipstreamError(f"The rows of step {step} are not read any more.")
-        block, pages = stride.block, len(stride.plans)
-        for plan, arrays in zip(stride.plans, block.arrays, strict=False):
+        for plan, arrays in zip(stride.plans, stride.pages.arrays, strict=True):
             for number, (slow, group) in enumerate(zip(self.held.slow, plan.groups, strict=True)):
                 rows = tiers_of(group)[0].rows
                 self._gathers.gather(slow.records, rows, arrays[f"{number}.staged"])
         for packed in stride.packed:
             packed.result()
         with self._inward.used():
-            block.device[:pages].copy_(block.host[:pages], non_blocking=True)
+            stride.pages.device.copy_(stride.pages.host, non_blocking=True)
         stride.there = self._inward.mark()
         return stride
 
@@ -313,13 +298,12 @@ class Carrier:
                 return
 
     def _write(self, given: Outcome) -> list[Done]:
-        block, pages = given.block, len(given.plans)
         given.there.before_more_in(self._outward)
         with self._outward.used():
-            block.host[:pages].copy_(block.device[:pages], non_blocking=True)
+            given.pages.host.copy_(given.pages.device, non_blocking=True)
         self._outward.mark().wait()
         made = []
-        for plan, arrays in zip(given.plans, block.arrays, strict=False):
+        for plan, arrays in zip(given.plans, given.pages.arrays, strict=True):
             for number, group in enumerate(plan.groups):
                 rows = tiers_of(group)[1].rows
                 self.held.write(number, rows, arrays[f"{number}.left"])
@@ -327,7 +311,7 @@ class Carrier:
             logits = torch.from_numpy(arrays["logits"].copy())
             moved = tuple(int(arrays[f"{n}.touched"][0]) for n in range(len(plan.groups)))
             made.append(Done(float(arrays["loss"][0]), logits, plan, moved))
-        self._out.give_back(block, Mark())
+        given.pages.ring.give_back(given.pages, Mark())
         self.landed(given.plans[-1].step)
         return made
 

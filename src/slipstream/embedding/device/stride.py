@@ -7,9 +7,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from slipstream.embedding.device.blocks import Block
 from slipstream.embedding.device.lanes import Mark
 from slipstream.embedding.device.packing import Packing, pack_inputs
+from slipstream.embedding.device.ring import Pages
 from slipstream.plan import Plan
 
 
@@ -33,35 +33,42 @@ class Stride:
 
     Args:
         packing: How they are packed.
-        block: Where, each in its page.
+        pages: Where, each in its page.
         plans: The plans, in the order of their steps.
-        after: The step whose write-backs must have landed before their rows are read.
         packed: Done when their inputs are in their pages.
         there: When all of it is on the device.
-        taken: How many of its plans were stepped through.
     """
 
     packing: Packing
-    block: Block
-    plans: list[Plan] = field(default_factory=list)
-    after: int = 0
+    pages: Pages
+    plans: list[Plan]
     packed: list[Future[None]] = field(default_factory=list)
     there: Mark = field(default_factory=Mark)
-    taken: int = 0
+
+    @property
+    def after(self) -> int:
+        """The step whose write-backs must have landed before their rows are read."""
+        return max(plan.after for plan in self.plans)
 
     def pack_inputs(self, first: int, every: int) -> None:
         """Write the inputs of some plans into their pages."""
+        arrays = self.pages.arrays
         for page in range(first, len(self.plans), every):
-            pack_inputs(self.plans[page], self.block.arrays[page])
+            pack_inputs(self.plans[page], arrays[page])
 
 
-@dataclass
-class Outcome:
-    """What some steps gave, each in its page, on its way to the host."""
+class Outcome(NamedTuple):
+    """What some steps gave, each in its page, on its way to the host.
 
-    block: Block
-    plans: list[Plan] = field(default_factory=list)
-    there: Mark = field(default_factory=Mark)
+    Args:
+        pages: Where it is.
+        plans: Their plans.
+        there: When it is there.
+    """
+
+    pages: Pages
+    plans: list[Plan]
+    there: Mark
 
 
 def strides(coming: Iterable[Coming], most: int) -> Iterator[list[Coming]]:
