@@ -35,12 +35,12 @@ class Together:
     """Batches that were read at once: they lie side by side in the same arrays.
 
     Args:
-        ids: Of all of them, `[batches * capacity, single columns]`.
+        arrays: Labels, weights, dense values and ids, each `[batches, capacity, ...]`.
         inputs: How many inputs there are: only the last batch may be short.
         batches: How many batches.
     """
 
-    ids: Array
+    arrays: dict[str, Array]
     inputs: int
     batches: int
 
@@ -137,15 +137,15 @@ class BatchReader:
                 array[:n] = 1
             if n < padded:
                 array[n:] = -1 if name == "numbers" else 0
-        tensors = {name: tensor for name, (tensor, _) in arrays.items()}
+        tensors = {name: tensor.split(self.capacity) for name, (tensor, _) in arrays.items()}
         lists = {c.name: gather.lists(c.name) for c in self.part.schema.lists}
-        together = None if len(cuts) == 1 else Together(arrays["ids"][1], n, len(cuts))
+        together = self._together(arrays, n, len(cuts)) if len(cuts) > 1 else None
         batches = []
         for number, cut in enumerate(cuts):
             start, stop = number * self.capacity, (number + 1) * self.capacity
             batches.append(
                 Batch(
-                    **{name: tensor[start:stop] for name, tensor in tensors.items()},
+                    **{name: some[number] for name, some in tensors.items()},
                     lists={k: self._list(v, start, min(n, stop)) for k, v in lists.items()},
                     n_valid=len(cut.numbers),
                     next_position=cut.next_position,
@@ -157,6 +157,15 @@ class BatchReader:
                 )
             )
         return batches
+
+    def _together(
+        self, arrays: dict[str, tuple[Tensor, Array]], inputs: int, batches: int
+    ) -> Together:
+        whole = {
+            name: arrays[name][1].reshape(batches, self.capacity, *self._fields[name].shape)
+            for name in ("labels", "weights", "dense", "ids")
+        }
+        return Together(whole, inputs, batches)
 
     def _carve(self, block: Array | Tensor, begin: int, name: str, n: int) -> tuple[Tensor, Array]:
         """One of the arrays in a block of memory, as a tensor and as an array."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -19,10 +18,10 @@ from slipstream.embedding.store import in_memory
 from slipstream.errors import ConfigError
 from slipstream.placement.scan import Scanned, Scanner, kept_of, read_at_once
 from slipstream.placement.tier import Room
+from slipstream.plan import Emitted
 
 
-@dataclass(frozen=True)
-class ColdPlan:
+class ColdPlan(NamedTuple):
     """What a device must be told of one group's rows; all that is not here is kept.
 
     Args:
@@ -32,6 +31,8 @@ class ColdPlan:
         fill_slots: int32: their slots.
         evict_rows: Rows to write back after it.
         evict_slots: int32: their slots.
+        many: The plans that were made with this one, all of it; None for a batch aside.
+        at: Which of them it is.
     """
 
     places: Array
@@ -40,6 +41,8 @@ class ColdPlan:
     fill_slots: Array
     evict_rows: Array
     evict_slots: Array
+    many: Emitted | None = None
+    at: int = 0
 
 
 class ColdPlaced(NamedTuple):
@@ -256,9 +259,12 @@ class _Tier:
             evicts,
         )
         self.wanted -= int(evicts[-1])
-        places = found.places[bounds[0] : bounds[-1]]
-        cuts = (pairwise((one - one[0]).tolist()) for one in (bounds, fills, evicts))
-        for (a, b), (c, d), (e, f) in zip(*cuts, strict=True):
+        places, lookups = found.places[bounds[0] : bounds[-1]], bounds - bounds[0]
+        many = Emitted(
+            places, slots, lookups, fill_rows, fill_slots, fills, evict_rows, evict_slots, evicts
+        )
+        cuts = (pairwise(one.tolist()) for one in (lookups, fills, evicts))
+        for at, ((a, b), (c, d), (e, f)) in enumerate(zip(*cuts, strict=True)):
             yield ColdPlan(
                 places[a:b],
                 slots[a:b],
@@ -266,4 +272,6 @@ class _Tier:
                 fill_slots[c:d],
                 evict_rows[e:f],
                 evict_slots[e:f],
+                many,
+                at,
             )

@@ -112,10 +112,11 @@ class Finished:
 
 
 def _plan(plan: ColdPlan, kept: int) -> GroupPlan:
+    assert plan.many is not None, "it is not aside"
     return GroupPlan(
         _NO_SLOTS,
         fill=Moves(plan.fill_rows, plan.fill_slots),
         evict=Moves(plan.evict_rows, plan.evict_slots),
         kept=kept,
-        cold=ColdLookups(plan.places, plan.slots),
+        cold=ColdLookups(plan.places, plan.slots, plan.many, plan.at),
     )

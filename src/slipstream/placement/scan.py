@@ -100,8 +100,8 @@ class Scanner:
         ids, inputs = one.ids.numpy(), one.n_valid
         if len(batches) > 1:
             assert together is not None, "they were read at once"
-            first = one.place * one.capacity
-            ids, inputs = together.ids[first:], together.inputs - first
+            whole, first = together.arrays["ids"], one.place * one.capacity
+            ids, inputs = whole.reshape(-1, whole.shape[2])[first:], together.inputs - first
         inputs = min(inputs, len(batches) * one.capacity)
         ids = self._columns(ids[:inputs])
         # Room for all of them, though few are found: new memory would cost more than they do.

@@ -22,6 +22,7 @@ from slipstream.embedding.device.packing import Packing
 from slipstream.embedding.device.ring import Pages, Ring
 from slipstream.embedding.device.scoring import vectors_of
 from slipstream.embedding.device.stride import Coming, Stride
+from slipstream.embedding.kernels.gpu import pages
 from slipstream.embedding.tables import Embeddings
 from slipstream.models import Model
 from slipstream.plan import Plan, Planner
@@ -71,17 +72,17 @@ class Turn:
 
     def read(self) -> None:
         """Have the plan on the bench."""
-        torch.index_select(self._from, 0, self._number[0], out=_words(self.bench.block[None]))
+        pages.read(self._from, self._number[0], _words(self.bench.block))
 
     def write(self) -> None:
         """Take what the step gave, and turn to the next pages."""
-        self._to.index_copy_(0, self._number[1], _words(self.bench.out[None]))
+        pages.write(self._to, self._number[1], _words(self.bench.out))
         self._number += 1
 
 
-def _words(pages: Tensor) -> Tensor:
+def _words(data: Tensor) -> Tensor:
     """The same bytes, eight at a time."""
-    return pages.view(torch.int64)
+    return data.view(torch.int64)
 
 
 class RecordedEngine(Engine):
@@ -189,7 +190,7 @@ class RecordedEngine(Engine):
         rows, alone = by_itself(plan)
         arena = Arena(self._arena.layout, [len(one) for one in rows], self._arena.device)
         held.copy_in(rows, arena)
-        bench = Bench(self._carrier.packing_for(alone), arena)
+        bench = Bench(self._carrier.packing_for([alone]), arena)
         host = torch.zeros(bench.packing.sections.bytes, dtype=torch.uint8)
         arrays = bench.packing.sections.arrays(host.numpy())
         factor, number = self._factors.pop(plan.step), self._numbers.pop(plan.step)

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ from slipstream.embedding.device.gather import Pool
 from slipstream.embedding.device.group_packing import tiers_of
 from slipstream.embedding.device.held import Held
 from slipstream.embedding.device.lanes import Lane, Mark
-from slipstream.embedding.device.packing import Packing, needs, pack_inputs, room_for
+from slipstream.embedding.device.packing import Packing, needs_of_all, pack_inputs, room_for
 from slipstream.embedding.device.ring import Pages, Ring
 from slipstream.embedding.device.sections import Section, Sections
 from slipstream.embedding.device.stride import Coming, Outcome, Stride, strides
@@ -117,14 +118,8 @@ class Carrier:
     def prepare(self, coming: Sequence[Coming]) -> None:
         """Pack coming plans and send them ahead with their rows, in the order of their steps."""
         for some in strides(coming, self.together):
-            begin = 0
-            for at, one in enumerate(some):
-                packing = self.packing_for(one.plan, self._packing)
-                if packing is not self._packing and at > begin:
-                    self._send(some[begin:at])
-                    begin = at
-                self._packing = packing
-            self._send(some[begin:])
+            self._packing = self.packing_for([one.plan for one in some], self._packing)
+            self._send(some)
 
     def _send(self, coming: Sequence[Coming]) -> None:
         """Pack plans that travel together; a thread goes on with them."""
@@ -134,18 +129,29 @@ class Carrier:
             self._in = Ring(packing.sections, _STRIDES * self.together, self._arena.device)
         stride = Stride(packing, self._in.take(len(coming)), [one.plan for one in coming])
         # Most of the bytes are those of the inputs: other threads pack them meanwhile.
+        ends = [len(coming) * part // _PACKERS for part in range(_PACKERS + 1)]
         stride.packed = [
-            self._packers.submit(stride.pack_inputs, first, _PACKERS)
-            for first in range(min(_PACKERS, len(coming)))
+            self._packers.submit(stride.pack_inputs, first, end) for first, end in pairwise(ends)
         ]
-        for one, arrays in zip(coming, stride.pages.arrays, strict=True):
-            self._pack_rows(packing, one, arrays)
+        arrays, words = stride.pages.arrays, stride.pages.words
+        for run in stride.runs:
+            for number, many in enumerate(run.many or ()):
+                packing.pack_many(
+                    number,
+                    many,
+                    run.bounds(many.lookups),
+                    run.bounds(many.fills),
+                    run.bounds(many.evicts),
+                    words[run.pages],
+                )
+            for one, into in zip(coming[run.pages], arrays[run.pages], strict=True):
+                self._pack_rows(packing, one, into, done=run.many is not None)
         self._coming.update(one.plan.step for one in coming)
         self._to_read.put(stride)
 
-    def packing_for(self, plan: Plan, before: Packing | None = None) -> Packing:
-        """How to pack a plan: as before, if it fits."""
-        needed = needs(plan)
+    def packing_for(self, plans: Sequence[Plan], before: Packing | None = None) -> Packing:
+        """How to pack plans: as before, if they fit."""
+        plan, needed = plans[0], needs_of_all(plans)
         if before is not None and before.fits(needed):
             return before
         return Packing(
@@ -163,8 +169,12 @@ class Carrier:
         pack_inputs(coming.plan, arrays)
         self._pack_rows(packing, coming, arrays)
 
-    def _pack_rows(self, packing: Packing, coming: Coming, arrays: dict[str, Array]) -> None:
-        packing.pack_rows(coming.plan, coming.factor, arrays)
+    def _pack_rows(
+        self, packing: Packing, coming: Coming, arrays: dict[str, Array], *, done: bool = False
+    ) -> None:
+        """Write what is not about inputs; the rows may be `done`."""
+        pack = packing.pack_step if done else packing.pack_rows
+        pack(coming.plan, coming.factor, arrays)
         if self._how is not None:
             self._how(coming.factor, coming.number, arrays["weights"])
 
@@ -206,7 +216,7 @@ class Carrier:
         there = self.compute.mark()
         stride.pages.ring.give_back(stride.pages, there)
         self._under_way += len(stride.plans)
-        self._to_write.put(Outcome(outcome, stride.plans, there))
+        self._to_write.put(Outcome(outcome, stride.plans, stride.runs, there))
 
     def done(self, *, wait: bool = False) -> list[Done]:
         """The steps whose results have come since the last time; `wait` has all of them come."""
@@ -276,10 +286,17 @@ class Carrier:
             if self._stopped:
                 step = stride.plans[0].step
                 raise SlipstreamError(f"The rows of step {step} are not read any more.")
-        for plan, arrays in zip(stride.plans, stride.pages.arrays, strict=True):
-            for number, (slow, group) in enumerate(zip(self.held.slow, plan.groups, strict=True)):
-                rows = tiers_of(group)[0].rows
-                self._gathers.gather(slow.records, rows, arrays[f"{number}.staged"])
+        for run in stride.runs:
+            for number, slow in enumerate(self.held.slow):
+                if run.many is not None:
+                    bounds, words = run.bounds(run.many[number].fills), stride.pages.words
+                    offset = stride.packing.sections.start(f"{number}.staged") // 4
+                    rows = run.many[number].fill_rows
+                    self._gathers.gather_pages(slow.records, rows, bounds, words[run.pages], offset)
+                    continue
+                rows = tiers_of(stride.plans[run.page].groups[number])[0].rows
+                staged = stride.pages.arrays[run.page][f"{number}.staged"]
+                self._gathers.gather(slow.records, rows, staged)
         for packed in stride.packed:
             packed.result()
         with self._inward.used():
@@ -302,15 +319,24 @@ class Carrier:
         with self._outward.used():
             given.pages.host.copy_(given.pages.device, non_blocking=True)
         self._outward.mark().wait()
-        made = []
-        for plan, arrays in zip(given.plans, given.pages.arrays, strict=True):
+        for run in given.runs:
+            if run.many is not None:
+                self.held.write_run(run, given.pages)
+                continue
+            plan, arrays = given.plans[run.page], given.pages.arrays[run.page]
             for number, group in enumerate(plan.groups):
-                rows = tiers_of(group)[1].rows
-                self.held.write(number, rows, arrays[f"{number}.left"])
+                self.held.write(number, tiers_of(group)[1].rows, arrays[f"{number}.left"])
             self.held.note(plan)
-            logits = torch.from_numpy(arrays["logits"].copy())
-            moved = tuple(int(arrays[f"{n}.touched"][0]) for n in range(len(plan.groups)))
-            made.append(Done(float(arrays["loss"][0]), logits, plan, moved))
+        losses = given.pages.stacked("loss")[:, 0].tolist()
+        logits = torch.from_numpy(given.pages.stacked("logits").copy()).unbind()
+        moved = zip(
+            *(
+                given.pages.stacked(f"{number}.touched")[:, 0].tolist()
+                for number in range(len(self.held.slow))
+            ),
+            strict=True,
+        )
+        made = list(map(Done, losses, logits, given.plans, moved))
         given.pages.ring.give_back(given.pages, Mark())
         self.landed(given.plans[-1].step)
         return made

@@ -9,8 +9,10 @@ import torch
 
 from slipstream.data.inputs import Array
 from slipstream.embedding.device.arena import Arena
-from slipstream.embedding.device.gather import Pool, note
+from slipstream.embedding.device.gather import Pool, note, note_pages
 from slipstream.embedding.device.group_packing import tiers_of
+from slipstream.embedding.device.ring import Pages
+from slipstream.embedding.device.stride import Run
 from slipstream.embedding.mover import BeforeWrite
 from slipstream.embedding.store import RowStore
 from slipstream.errors import SlipstreamError
@@ -63,6 +65,29 @@ class Held:
             fill, evict = tiers_of(group)
             arrays = (fill.rows, fill.slots, evict.slots)
             note(row_of, *arrays)
+
+    def write_run(self, run: Run, pages: Pages) -> None:
+        """Steps are done whose plans were made together: their rows came and left."""
+        for number, many in enumerate(run.many or ()):
+            fills, evicts = run.bounds(many.fills), run.bounds(many.evicts)
+            if evicts[-1] > evicts[0]:
+                self._before_write(number, many.evict_rows[evicts[0] : evicts[-1]])
+                offset = pages.ring.sections.start(f"{number}.left") // 4
+                self._pool.scatter_pages(
+                    pages.words[run.pages],
+                    offset,
+                    many.evict_rows,
+                    evicts,
+                    self.slow[number].records,
+                )
+            note_pages(
+                self._row_of[number],
+                many.fill_rows,
+                many.fill_slots,
+                fills,
+                many.evict_slots,
+                evicts,
+            )
 
     def settle(self) -> None:
         """Write every row on the device back, without sending it away."""

@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -44,6 +45,15 @@ class Pages:
         """Their bytes on the device."""
         return self.ring.device[self.first : self.first + self.count]
 
+    def stacked(self, name: str) -> Array:
+        """A section of all of them, on the host."""
+        return self.ring.stacked[name][self.first : self.first + self.count]
+
+    @property
+    def words(self) -> Array:
+        """Their bytes on the host, four at a time."""
+        return self.ring.words[self.first : self.first + self.count]
+
     @property
     def arrays(self) -> list[dict[str, Array]]:
         """What is in each of them, on the host."""
@@ -65,6 +75,8 @@ class Ring:
         self.host = torch.zeros(shape, dtype=torch.uint8, pin_memory=device.type == "cuda")
         self.device = torch.zeros_like(self.host, device=device)
         self.arrays = [sections.arrays(one) for one in self.host.numpy()]
+        self.stacked = sections.stacked(self.host.numpy())
+        self.words = self.host.numpy().view(np.int32)
         # Steps under way may still use the memory that is new here, and it is cleared after them:
         # a copy that goes on beside the computation must wait for both.
         self._made = Lane(device, current=True).mark()
