@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from slipstream.embedding.kernels import cold
 from slipstream.embedding.spec import Layout
 from slipstream.embedding.store import in_memory
 from slipstream.errors import ConfigError
-from slipstream.placement.scan import Scanned, Scanner, kept_of, read_at_once
+from slipstream.placement.scan import Scanned, Scanner, joined, kept_of, read_at_once
 from slipstream.placement.tier import Room
 from slipstream.plan import Emitted
 
@@ -90,9 +91,12 @@ class Cold:
         ]
         self._rows = [group.rows for group in layout.groups]
         self._scanners = [
-            Scanner(kept, [layout.features[n].column for n in group.features])
-            for kept, group in zip(self.kept, layout.groups, strict=True)
-            if kept is not None
+            [
+                Scanner(kept, [layout.features[n].column for n in group.features])
+                for kept, group in zip(self.kept, layout.groups, strict=True)
+                if kept is not None
+            ]
+            for _ in range(2)
         ]
 
     def place(self, batches: Iterable[Batch], step: int) -> Iterator[ColdPlaced]:
@@ -134,16 +138,28 @@ class Cold:
         return max(1, self._window // 4)
 
     def _scanned(self, batches: Iterable[Batch]) -> Iterator[_Some]:
-        """Batches with their lookups of rows that are not kept; a thread scans some ahead."""
-        scanned = (
-            _Some(some, [scanner.scan(some) for scanner in self._scanners])
-            for some in read_at_once(batches, self._at_once)
-        )
+        """Batches with their lookups of rows that are not kept; threads scan some ahead."""
+        read = read_at_once(batches, self._at_once)
         if not self._scans_ahead:
-            yield from scanned
+            yield from (_Some(some, self._scan(0, some)) for some in read)
             return
-        with Ahead(scanned, self._scans_ahead) as ahead:
+        with (
+            ThreadPoolExecutor(1, thread_name_prefix="slipstream-scan") as other,
+            Ahead((self._shared(some, other) for some in read), self._scans_ahead) as ahead,
+        ):
             yield from ahead
+
+    def _shared(self, batches: list[Batch], other: ThreadPoolExecutor) -> _Some:
+        """Scan half of the batches, while another thread scans the others."""
+        half = len(batches) // 2
+        if half == 0:
+            return _Some(batches, self._scan(0, batches))
+        theirs = other.submit(self._scan, 1, batches[half:])
+        ours = self._scan(0, batches[:half])
+        return _Some(batches, list(map(joined, ours, theirs.result())))
+
+    def _scan(self, who: int, batches: list[Batch]) -> list[Scanned]:
+        return [scanner.scan(batches) for scanner in self._scanners[who]]
 
 
 class _Some:

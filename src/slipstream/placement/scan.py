@@ -80,6 +80,15 @@ class Scanned:
     bounds: Array
 
 
+def joined(first: Scanned, second: Scanned) -> Scanned:
+    """The lookups of batches, and of those that follow them."""
+    return Scanned(
+        np.concatenate([first.places, second.places]),
+        np.concatenate([first.rows, second.rows]),
+        np.concatenate([first.bounds, second.bounds[1:] + first.bounds[-1]]),
+    )
+
+
 class Scanner:
     """Looks at the ids of one group, for one thread.
 
