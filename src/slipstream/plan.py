@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from slipstream.data.batch import Batch
+from slipstream.data.batch import Batch, Together
 from slipstream.data.inputs import Array
 
 
@@ -54,8 +54,7 @@ class Numbered(NamedTuple):
     sizes: Tensor
 
 
-@dataclass(frozen=True)
-class Moves:
+class Moves(NamedTuple):
     """Rows that change their tier, each with its slot in the fast one.
 
     Args:
@@ -64,22 +63,51 @@ class Moves:
         numbered: For rows that stay, where plans leave it to a device to find them: how.
     """
 
-    rows: Tensor
-    slots: Tensor
+    rows: Array
+    slots: Array
     numbered: Numbered | None = None
 
 
-@dataclass(frozen=True)
-class ColdLookups:
+class Emitted(NamedTuple):
+    """What the plans of one group for several batches in a row say, one behind the other.
+
+    Args:
+        places: int32: lookups of rows that are not kept, `input * features + feature`.
+        slots: int32: where these rows are.
+        lookups: Where those of each batch begin, and the end of the last.
+        fill_rows: Rows to bring in before each step.
+        fill_slots: int32: their slots.
+        fills: Where those of each batch begin, and the end of the last.
+        evict_rows: Rows to write back after it.
+        evict_slots: int32: their slots.
+        evicts: Where those of each batch begin, and the end of the last.
+    """
+
+    places: Array
+    slots: Array
+    lookups: Array
+    fill_rows: Array
+    fill_slots: Array
+    fills: Array
+    evict_rows: Array
+    evict_slots: Array
+    evicts: Array
+
+
+class ColdLookups(NamedTuple):
     """Lookups of rows that the device cannot find by itself, in a plan that it finishes.
 
     Args:
         places: int32, `input * features + feature`.
         slots: int32, where the row of each is.
+        many: The plans that were made with this one, all of it.
+        at: Which of them it is.
     """
 
-    places: Tensor
-    slots: Tensor
+    places: Array
+    slots: Array
+    many: Emitted
+    at: int
 
 
 @dataclass(frozen=True)
@@ -135,6 +163,8 @@ class Plan:
         skipped: The numbers of the inputs just before or between these that are not trained;
             None where nothing decides about that.
         decision: The number of the decision by which they were skipped.
+        together: The batches that were read with this one, if there are several.
+        place: Which of them it is.
     """
 
     step: int
@@ -151,6 +181,8 @@ class Plan:
     skipped: Array | None = None
     decision: int = 0
     ids: Tensor | None = None
+    together: Together | None = None
+    place: int = 0
 
     @property
     def capacity(self) -> int:
@@ -276,4 +308,6 @@ class Planner:
                 ids=batch.ids if any(group.cold is not None for group in groups) else None,
                 skipped=batch.skipped,
                 decision=batch.decision,
+                together=batch.together,
+                place=batch.place,
             )

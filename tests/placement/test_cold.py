@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstream.data.batch import Batch
+from slipstream.data.batch import Batch, Together
 from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.errors import DataError
 from slipstream.placement.cold import Cold
@@ -19,10 +19,15 @@ def layout_of(rows):
     return Layout(tables, tuple(Feature(f"c{n}", f"t{n}") for n in range(len(rows))))
 
 
-def batches_of(rows, sizes, capacity, draw):
+def batches_of(rows, sizes, capacity, draw, at_once=1):
+    """Batches, of which some were read at once: those lie side by side."""
     made, position = [], 0
-    for n in sizes:
-        ids = np.zeros((capacity, len(rows)), dtype=np.int32)
+    whole = np.zeros((len(sizes), capacity, len(rows)), dtype=np.int32)
+    for number, n in enumerate(sizes):
+        ids = whole[number]
+        first = number // at_once * at_once
+        some = sizes[first : first + at_once]
+        together = Together({"ids": whole[first : first + at_once]}, sum(some), len(some))
         for column, size in enumerate(rows):
             skewed = draw.random(n) ** 4 * size
             ids[:n, column] = skewed.astype(np.int32)
@@ -30,7 +35,17 @@ def batches_of(rows, sizes, capacity, draw):
         position += n
         zeros = torch.zeros(capacity)
         made.append(
-            Batch(numbers, zeros, zeros, zeros[:, None], torch.from_numpy(ids), n, position)
+            Batch(
+                numbers,
+                zeros,
+                zeros,
+                zeros[:, None],
+                torch.from_numpy(ids),
+                n,
+                position,
+                together=together if len(some) > 1 else None,
+                place=number - first,
+            )
         )
     return made
 
@@ -51,12 +66,16 @@ def test_the_same_rows_come_and_every_lookup_finds_its_row(data):
     rows = data.draw(st.lists(st.integers(1, 60), min_size=1, max_size=40))
     layout = layout_of(rows)
     capacity = data.draw(st.integers(1, 8))
-    sizes = data.draw(st.lists(st.integers(0, capacity), min_size=1, max_size=8))
+    at_once = data.draw(st.integers(1, 4))
+    sizes = [capacity] * data.draw(st.integers(1, 9))
+    if at_once == 1:
+        sizes = data.draw(st.lists(st.integers(0, capacity), min_size=1, max_size=8))
+    sizes[-1] = data.draw(st.integers(0, capacity))
     keep = prefixes(layout, draw.random(len(rows)))
     room = Room(len(keep) + capacity * len(rows) + data.draw(st.integers(0, 30)), keep)
-    window = data.draw(st.integers(1, 9))
+    window = data.draw(st.integers(1, 12))
     names = [f"c{n}" for n in range(len(rows))]
-    batches = batches_of(rows, sizes, capacity, draw)
+    batches = batches_of(rows, sizes, capacity, draw, at_once)
     cold = Cold(layout, names, [room], window)
     (kept,) = cold.kept
     plain = list(Tiered(layout, names, [room], window).place(batches, 1, update=True))
@@ -142,6 +161,5 @@ def test_batches_that_a_thread_scans_ahead_give_the_same_plans(ahead):
         strict=True,
     ):
         assert one.after == other.after
-        plans = (vars(some.groups[0]).values() for some in (one, other))
-        for left, right in zip(*plans, strict=True):
+        for left, right in zip(one.groups[0][:6], other.groups[0][:6], strict=True):
             np.testing.assert_array_equal(left, right)

@@ -153,8 +153,8 @@ def same(one, other) -> None:
                 if x is None or y is None:
                     assert x is y
                     continue
-                assert torch.equal(x.rows, y.rows)
-                assert torch.equal(x.slots, y.slots)
+                assert np.array_equal(x.rows, y.rows)
+                assert np.array_equal(x.slots, y.slots)
             assert torch.equal(a.slots, b.slots)
 
 

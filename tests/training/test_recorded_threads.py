@@ -28,7 +28,7 @@ def _by_kernels_of_a_gpu(monkeypatch):
 
 def keys(*settings, strategy="fast"):
     """A report waits for all steps: without one, several are under way."""
-    few = ("placement.fast_memory=70%", "placement.window=3", "log.every_inputs=100000")
+    few = ("placement.fast_memory=70%", "placement.window=12", "log.every_inputs=100000")
     return config(*few, *settings, strategy=strategy, device=DEVICE)
 
 
@@ -37,7 +37,6 @@ def test_threads_that_stall_at_random_change_no_bit(strategy, tmp_path, monkeypa
     data, wanted = clicks(240), keys("checkpoint.every_inputs=100", strategy=strategy)
     told = wanted.with_settings(["log.every_inputs=16", "placement.fast_memory=100%"])
     whole = train(data, told, tmp_path / "whole")
-    monkeypatch.setattr(build, "LARGE_BATCH", 1)  # every thread that there can be
     random = np.random.default_rng(0)
 
     def stalling(work):
@@ -59,7 +58,6 @@ def test_threads_that_stall_at_random_change_no_bit(strategy, tmp_path, monkeypa
 
 
 def test_a_run_that_is_stopped_leaves_no_thread(tmp_path, monkeypatch):
-    monkeypatch.setattr(build, "LARGE_BATCH", 1)
     with pytest.raises(StoppedError) as stopped:
         train(clicks(3000), keys(), tmp_path / "cut", hooks=stop_after(5))
     ours = [one.name for one in threading.enumerate() if one.name.startswith("slipstream")]
@@ -113,9 +111,9 @@ def test_steps_that_cannot_be_recorded_are_the_same(tmp_path, monkeypatch):
     def fail(*_):
         raise RuntimeError("this cannot be recorded")
 
-    def record_and_fail(self, bench):
+    def record_and_fail(self, *args):
         monkeypatch.setattr(Arena, "move", fail)
-        record(self, bench)
+        record(self, *args)
         monkeypatch.setattr(Arena, "move", move)
 
     monkeypatch.setattr(RecordedEngine, "__init__", made_to_record)

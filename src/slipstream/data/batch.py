@@ -30,6 +30,21 @@ class ListBatch:
     offsets: Tensor
 
 
+@dataclass(frozen=True, eq=False)
+class Together:
+    """Batches that were read at once: they lie side by side in the same arrays.
+
+    Args:
+        arrays: Labels, weights, dense values and ids, each `[batches, capacity, ...]`.
+        inputs: How many inputs there are: only the last batch may be short.
+        batches: How many batches.
+    """
+
+    arrays: dict[str, Array]
+    inputs: int
+    batches: int
+
+
 @dataclass(frozen=True)
 class Batch:
     """Up to `capacity` inputs. What lies behind the first `n_valid` is padding.
@@ -48,6 +63,8 @@ class Batch:
         skipped: The numbers of the inputs just before or between these that are not trained;
             None where nothing decides about that.
         decision: The number of the decision by which they were skipped.
+        together: The batches that were read with it, if there are several.
+        place: Which of them it is.
     """
 
     numbers: Tensor
@@ -62,6 +79,8 @@ class Batch:
     logit_offset: Tensor | None = None
     skipped: Array | None = None
     decision: int = 0
+    together: Together | None = None
+    place: int = 0
 
     @property
     def capacity(self) -> int:
@@ -80,7 +99,7 @@ class Batch:
             name: ListBatch(move(column.values), move(column.offsets))
             for name, column in self.lists.items()
         }
-        return replace(self, **moved, lists=lists)
+        return replace(self, **moved, lists=lists, together=None)
 
 
 class BatchReader:
@@ -118,23 +137,35 @@ class BatchReader:
                 array[:n] = 1
             if n < padded:
                 array[n:] = -1 if name == "numbers" else 0
-        tensors = {name: tensor for name, (tensor, _) in arrays.items()}
+        tensors = {name: tensor.split(self.capacity) for name, (tensor, _) in arrays.items()}
         lists = {c.name: gather.lists(c.name) for c in self.part.schema.lists}
+        together = self._together(arrays, n, len(cuts)) if len(cuts) > 1 else None
         batches = []
         for number, cut in enumerate(cuts):
             start, stop = number * self.capacity, (number + 1) * self.capacity
             batches.append(
                 Batch(
-                    **{name: tensor[start:stop] for name, tensor in tensors.items()},
+                    **{name: some[number] for name, some in tensors.items()},
                     lists={k: self._list(v, start, min(n, stop)) for k, v in lists.items()},
                     n_valid=len(cut.numbers),
                     next_position=cut.next_position,
                     logit_offset=self._offset(cut),
                     skipped=cut.skipped,
                     decision=cut.decision,
+                    together=together,
+                    place=number,
                 )
             )
         return batches
+
+    def _together(
+        self, arrays: dict[str, tuple[Tensor, Array]], inputs: int, batches: int
+    ) -> Together:
+        whole = {
+            name: arrays[name][1].reshape(batches, self.capacity, *self._fields[name].shape)
+            for name in ("labels", "weights", "dense", "ids")
+        }
+        return Together(whole, inputs, batches)
 
     def _carve(self, block: Array | Tensor, begin: int, name: str, n: int) -> tuple[Tensor, Array]:
         """One of the arrays in a block of memory, as a tensor and as an array."""

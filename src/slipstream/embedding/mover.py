@@ -67,7 +67,7 @@ class Mover:
         """Bring in the rows that are there before the first step; `step` steps are done."""
         self._told = step
         for number, moves in enumerate(kept):
-            self._put(number, moves, self._slow[number].records[moves.rows.numpy()])
+            self._put(number, moves, self._slow[number].records[moves.rows])
 
     def prepare(self, plan: Plan) -> None:
         """Read a coming plan's rows ahead; plans come in the order of their steps."""
@@ -93,7 +93,7 @@ class Mover:
         with self._timed():
             for number, group in enumerate(plan.groups):
                 if group.lent is not None:
-                    rows = group.lent.rows.numpy()
+                    rows = group.lent.rows
                     self._put(number, group.lent, self._slow[number].records[rows])
             self._take_out(plan)
 
@@ -101,13 +101,13 @@ class Mover:
         left = []
         for number, group in enumerate(plan.groups):
             assert group.evict is not None, "plans for two tiers say what leaves"
-            slots = group.evict.slots.numpy()
-            left.append((group.evict.rows.numpy(), self._fast[number].records[slots]))
+            slots = group.evict.slots
+            left.append((group.evict.rows, self._fast[number].records[slots]))
         self._raise_what_failed()
         self._writes.append(self._thread.submit(self._write, left))
         for row_of, group in zip(self._row_of, plan.groups, strict=True):
             assert group.evict is not None, "plans for two tiers say what leaves"
-            row_of[group.evict.slots.numpy()] = -1
+            row_of[group.evict.slots] = -1
         self._told = plan.step
         self._read_what_may_be()
 
@@ -145,7 +145,7 @@ class Mover:
 
     def _lend(self, number: int, moves: Moves) -> None:
         """Have rows of the fast tier in the slow one for a step; there they are current now."""
-        rows, slots = moves.rows.numpy(), moves.slots.numpy()
+        rows, slots = moves.rows, moves.slots
         self._before_write(number, rows)
         copy_rows(self._fast[number].records, slots, rows, self._slow[number].records)
         self._row_of[number][slots] = -1
@@ -159,9 +159,9 @@ class Mover:
             self.clock.seconds += time.perf_counter() - begun
 
     def _put(self, number: int, moves: Moves, records: Array) -> None:
-        slots = moves.slots.numpy()
+        slots = moves.slots
         copy_rows(records, np.arange(len(slots)), slots, self._fast[number].records)
-        self._row_of[number][slots] = moves.rows.numpy()
+        self._row_of[number][slots] = moves.rows
 
     def _read_what_may_be(self) -> None:
         while self._pending and self._pending[0].after <= self._told:
@@ -171,7 +171,7 @@ class Mover:
     def _read(self, plan: Plan) -> list[Array]:
         records = []
         for slow, group in zip(self._slow, plan.groups, strict=True):
-            rows = np.empty(0, np.int64) if group.fill is None else group.fill.rows.numpy()
+            rows = np.empty(0, np.int64) if group.fill is None else group.fill.rows
             staged = np.empty((len(rows), slow.records.shape[1]), dtype=slow.records.dtype)
             copy_rows(slow.records, rows, np.arange(len(rows)), staged)
             records.append(staged)

@@ -41,7 +41,7 @@ def in_two(batch: Batch, popular: Array) -> tuple[Batch, tuple[int, ...]]:
         for name in ("times", "logit_offset")
     }
     lists = {name: _moved(column, order) for name, column in batch.lists.items()}
-    return replace(batch, **moved, **more, lists=lists), (first,)
+    return replace(batch, **moved, **more, lists=lists, together=None), (first,)
 
 
 def _moved(column: ListBatch, order: Array) -> ListBatch:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -13,31 +14,15 @@ from slipstream.ahead import Ahead
 from slipstream.data.batch import Batch
 from slipstream.data.inputs import Array
 from slipstream.embedding.kernels import cold
-from slipstream.embedding.spec import Group, Layout
-from slipstream.errors import ConfigError, DataError
+from slipstream.embedding.spec import Layout
+from slipstream.embedding.store import in_memory
+from slipstream.errors import ConfigError
+from slipstream.placement.scan import Scanned, Scanner, joined, kept_of, read_at_once
 from slipstream.placement.tier import Room
+from slipstream.plan import Emitted
 
 
-class Kept(NamedTuple):
-    """The kept rows of one group, which are the first of each of its tables.
-
-    Args:
-        columns: For each feature its column in the block of single ids.
-        limits: How many rows of its table are kept.
-        starts: Where the rows of its table begin.
-        sizes: How many there are.
-        bases: The slot of the first of them.
-    """
-
-    columns: Array
-    limits: Array
-    starts: Array
-    sizes: Array
-    bases: Array
-
-
-@dataclass(frozen=True)
-class ColdPlan:
+class ColdPlan(NamedTuple):
     """What a device must be told of one group's rows; all that is not here is kept.
 
     Args:
@@ -47,6 +32,8 @@ class ColdPlan:
         fill_slots: int32: their slots.
         evict_rows: Rows to write back after it.
         evict_slots: int32: their slots.
+        many: The plans that were made with this one, all of it; None for a batch aside.
+        at: Which of them it is.
     """
 
     places: Array
@@ -55,6 +42,8 @@ class ColdPlan:
     fill_slots: Array
     evict_rows: Array
     evict_slots: Array
+    many: Emitted | None = None
+    at: int = 0
 
 
 class ColdPlaced(NamedTuple):
@@ -68,40 +57,6 @@ class ColdPlaced(NamedTuple):
     groups: tuple[ColdPlan, ...]
     after: int
     aside: bool = False
-
-
-def kept_of(layout: Layout, group: Group, singles: Sequence[str], keep: Array) -> Kept | None:
-    """How a device finds kept rows by comparing ids, or None where it cannot.
-
-    It can where every feature is a single one and the kept rows of each table are its first.
-
-    Args:
-        layout: Tables and features.
-        group: One of its groups.
-        singles: The names of the columns in the block of single ids, in order.
-        keep: The kept rows, in order of their slots.
-    """
-    if group.sequences or any(layout.features[n].kind != "single" for n in group.features):
-        return None
-    limits, bases = {}, {}
-    end = 0
-    for table, start, stop in zip(group.tables, group.starts, group.starts[1:], strict=False):
-        count = int(np.count_nonzero((keep >= start) & (keep < stop)))
-        if not np.array_equal(keep[end : end + count], np.arange(start, start + count)):
-            return None
-        limits[table.name], bases[table.name] = count, end
-        end += count
-    features = [layout.features[n] for n in group.features]
-    return Kept(
-        columns=np.array([singles.index(f.column) for f in features], dtype=np.int64),
-        limits=np.array([limits[f.table] for f in features], dtype=np.int32),
-        starts=np.array([group.start(f.table) for f in features], dtype=np.int64),
-        sizes=np.array([layout.table(f.table).rows for f in features], dtype=np.int64),
-        bases=np.array([bases[f.table] for f in features], dtype=np.int32),
-    )
-
-
-_Scanned = tuple[Batch, list[tuple[Array, Array]]]
 
 
 class Cold:
@@ -129,189 +84,210 @@ class Cold:
     ) -> None:
         if window < 1:
             raise ConfigError(f"The window is {window} batches; it must be at least 1.")
-        self._names = [
-            [layout.features[n].column for n in group.features] for group in layout.groups
-        ]
         self._rooms, self._window, self._scans_ahead = rooms, window, scans_ahead
         self.kept = [
             kept_of(layout, group, singles, room.keep)
             for group, room in zip(layout.groups, rooms, strict=True)
         ]
         self._rows = [group.rows for group in layout.groups]
-        found = [kept for kept in self.kept if kept is not None]
-        self._side_by_side = [bool((np.diff(kept.columns) == 1).all()) for kept in found]
-        self._at_once = [_at_once(kept) for kept in found]
+        self._scanners = [
+            [
+                Scanner(kept, [layout.features[n].column for n in group.features])
+                for kept, group in zip(self.kept, layout.groups, strict=True)
+                if kept is not None
+            ]
+            for _ in range(2)
+        ]
 
     def place(self, batches: Iterable[Batch], step: int) -> Iterator[ColdPlaced]:
         """What comes before each batch and what leaves after it; the first has number `step`."""
         tiers = [_Tier(rows, room) for rows, room in zip(self._rows, self._rooms, strict=True)]
-        waiting: deque[_Waiting] = deque()
+        window: deque[_Some] = deque()
+        held: _Some | None = None  # a batch for which there is no room yet
+        rest: _Some | None = None
         coming = self._scanned(batches)
-        held: _Waiting | None = None
-        number = last = step
+        number = last = step  # of the next plan, and of the next batch to enter
         while True:
-            while len(waiting) < self._window:
-                if held is None:
-                    scanned = next(coming, None)
-                    if scanned is None:
-                        break
-                    batch, found = scanned
-                    entered = [
-                        tier.enter(rows, number, last)
-                        for tier, (_, rows) in zip(tiers, found, strict=True)
-                    ]
-                    held = _Waiting(
-                        batch, found, [new for new, _ in entered], max(a for _, a in entered)
-                    )
-                    last += 1
-                fits = all(t.fits(new) for t, new in zip(tiers, held.new, strict=True))
-                if not fits and waiting:
+            while held is None:
+                ahead = last - number
+                if ahead and ahead + self._at_once > self._window:
                     break
-                if not fits:
-                    some = zip(tiers, held.found, strict=True)
-                    groups = tuple(tier.aside(rows, number) for tier, (_, rows) in some)
-                    yield ColdPlaced(held.batch, groups, number - 1, aside=True)
-                    number, held = number + 1, None
-                    continue
-                for tier, new in zip(tiers, held.new, strict=True):
-                    tier.wanted += new
-                waiting.append(held)
-                held = None
-            if not waiting:
+                some = rest or next(coming, None)
+                if some is None:
+                    break
+                some, rest = some.split(some.enter(tiers, number, last))
+                last += len(some.batches)
+                fit, held = some.split(some.fits(tiers))
+                window += fit.wanted(tiers)
+            else:
+                fit, held = held.split(held.fits(tiers))
+                window += fit.wanted(tiers)
+            if window:
+                some = window.popleft()
+                yield from some.emit(tiers, number)
+                number += len(some.batches)
+            elif held is not None:
+                yield held.aside(tiers, number)
+                number, held = number + 1, None
+            else:
                 return
-            first = waiting.popleft()
-            groups = tuple(
-                tier.emit(places, rows, number)
-                for tier, (places, rows) in zip(tiers, first.found, strict=True)
-            )
-            yield ColdPlaced(first.batch, groups, first.after)
-            number += 1
 
-    def _scanned(self, batches: Iterable[Batch]) -> Iterator[_Scanned]:
-        """Batches with their lookups of rows that are not kept; a thread scans some ahead."""
-        scanned = (
-            (batch, [self._lookups(group, batch) for group in range(len(self.kept))])
-            for batch in batches
-        )
+    @property
+    def _at_once(self) -> int:
+        """The most batches that enter the window at once: it moves on by a part of itself."""
+        return max(1, self._window // 4)
+
+    def _scanned(self, batches: Iterable[Batch]) -> Iterator[_Some]:
+        """Batches with their lookups of rows that are not kept; threads scan some ahead."""
+        read = read_at_once(batches, self._at_once)
         if not self._scans_ahead:
-            yield from scanned
+            yield from (_Some(some, self._scan(0, some)) for some in read)
             return
-        with Ahead(scanned, self._scans_ahead) as ahead:
+        with (
+            ThreadPoolExecutor(1, thread_name_prefix="slipstream-scan") as other,
+            Ahead((self._shared(some, other) for some in read), self._scans_ahead) as ahead,
+        ):
             yield from ahead
 
-    def _lookups(self, group: int, batch: Batch) -> tuple[Array, Array]:
-        """The lookups of rows that are not kept, and the rows."""
-        kept = self.kept[group]
-        assert kept is not None, "only asked where a device can find kept rows"
-        features, n = len(kept.columns), batch.n_valid
-        ids = _columns(batch.ids.numpy()[:n], kept.columns, self._side_by_side[group])
-        unsigned = np.uint32 if ids.dtype == np.int32 else np.uint64
-        bits = ids.view(unsigned)
-        places, rows = np.empty(n * features, dtype=np.int32), np.empty(n * features, np.int64)
-        masks = np.empty(n, dtype=np.uint32)
-        found = 0
-        for first, last, limits, starts, sizes in self._at_once[group]:
-            cold.not_kept(bits[:, first:last], limits[ids.itemsize], masks)
-            out = places[found:], rows[found:]
-            count = cold.cold_lookups(
-                ids[:, first:last], masks, first, features, starts, sizes, *out
+    def _shared(self, batches: list[Batch], other: ThreadPoolExecutor) -> _Some:
+        """Scan half of the batches, while another thread scans the others."""
+        half = len(batches) // 2
+        if half == 0:
+            return _Some(batches, self._scan(0, batches))
+        theirs = other.submit(self._scan, 1, batches[half:])
+        ours = self._scan(0, batches[:half])
+        return _Some(batches, list(map(joined, ours, theirs.result())))
+
+    def _scan(self, who: int, batches: list[Batch]) -> list[Scanned]:
+        return [scanner.scan(batches) for scanner in self._scanners[who]]
+
+
+class _Some:
+    """Some batches that were read at once, with their lookups in each group."""
+
+    def __init__(self, batches: list[Batch], found: list[Scanned]) -> None:
+        self.batches, self._found = batches, found
+        self._after = np.zeros(len(batches), dtype=np.int64)
+        self._new = [np.zeros(len(batches), dtype=np.int64) for _ in found]
+
+    def enter(self, tiers: Sequence[_Tier], first: int, step: int) -> int:
+        """The rows of the first of them are used at the steps from `step` on; says of how many.
+
+        All of these fit, but perhaps for the last. The next plan is that of `first`.
+        """
+        count = len(self.batches) if len(tiers) == 1 else 1
+        for tier, found, new in zip(tiers, self._found, self._new, strict=True):
+            some = found.bounds[: count + 1]
+            room = tier.room - tier.wanted
+            count = cold.enter(found.rows, some, tier.known, first, step, room, new, self._after)
+        return count
+
+    def fits(self, tiers: Sequence[_Tier]) -> int:
+        """How many of them fit, from the first on."""
+        counts = len(self.batches)
+        for tier, new in zip(tiers, self._new, strict=True):
+            counts = min(
+                counts, int(np.searchsorted(new.cumsum(), tier.room - tier.wanted, "right"))
             )
-            if count < 0:
-                i, feature = divmod(-1 - count, features)
-                raise DataError(
-                    f"Input {int(batch.numbers[i])} has the id {ids[i, feature]} in column "
-                    f"{self._names[group][feature]!r}, whose table has {kept.sizes[feature]:,} "
-                    "rows."
-                )
-            found += count
-        return places[:found], rows[:found]
+        return counts
 
+    def split(self, count: int) -> tuple[_Some, _Some | None]:
+        """The first `count`, and the others, if there are any."""
+        if count == len(self.batches):
+            return self, None
+        return self._part(slice(0, count)), self._part(slice(count, len(self.batches)))
 
-def _at_once(kept: Kept) -> list[tuple[int, int, dict[int, Array], Array, Array]]:
-    """Features that are looked at together: their limits for ids of so many bytes, their tables."""
-    made = []
-    for first in range(0, len(kept.columns), cold.AT_ONCE):
-        some = slice(first, first + cold.AT_ONCE)
-        limits: dict[int, Array] = {
-            4: kept.limits[some].astype(np.uint32),
-            8: kept.limits[some].astype(np.uint64),
-        }
-        last = first + len(limits[4])
-        made.append((first, last, limits, kept.starts[some], kept.sizes[some]))
-    return made
+    def _part(self, some: slice) -> _Some:
+        found = [
+            Scanned(one.places, one.rows, one.bounds[some.start : some.stop + 1])
+            for one in self._found
+        ]
+        made = _Some(self.batches[some], found)
+        made._after, made._new = self._after[some], [new[some] for new in self._new]
+        return made
 
+    def wanted(self, tiers: Sequence[_Tier]) -> list[_Some]:
+        """Have slots for their rows; they are as they were, if there are any."""
+        for tier, new in zip(tiers, self._new, strict=True):
+            tier.wanted += int(new.sum())
+        return [self] if self.batches else []
 
-def _columns(ids: Array, columns: Array, side_by_side: bool) -> Array:
-    """Some columns; not copied where they stand side by side."""
-    if side_by_side:
-        return ids[:, columns[0] : columns[0] + len(columns)]
-    return np.ascontiguousarray(ids[:, columns])
+    def emit(self, tiers: Sequence[_Tier], step: int) -> Iterator[ColdPlaced]:
+        """Their plans; the first is that of step `step`."""
+        made = [tier.emit(one, step) for tier, one in zip(tiers, self._found, strict=True)]
+        for batch, after, *plans in zip(self.batches, self._after.tolist(), *made, strict=True):
+            yield ColdPlaced(batch, tuple(plans), after)
 
-
-@dataclass(frozen=True)
-class _Waiting:
-    """A batch in the window."""
-
-    batch: Batch
-    found: list[tuple[Array, Array]]
-    new: list[int]
-    after: int
+    def aside(self, tiers: Sequence[_Tier], step: int) -> ColdPlaced:
+        """The plan of the first, which does not fit."""
+        plans = (
+            tier.aside(one.rows[one.bounds[0] : one.bounds[1]], step)
+            for tier, one in zip(tiers, self._found, strict=True)
+        )
+        return ColdPlaced(self.batches[0], tuple(plans), step - 1, aside=True)
 
 
 class _Tier:
     """What is known of one group's rows that are not kept."""
 
     def __init__(self, rows: int, room: Room) -> None:
-        self.known = np.zeros((rows, 2), dtype=np.int32)
+        self.known = in_memory((rows, 2))
         self.known[:, cold.SLOT] = -1
         first = len(room.keep)
-        self.n_free = self.room = room.slots - first
-        self.free = np.arange(room.slots - 1, first - 1, -1, dtype=np.int32)
+        self._n_free = self.room = room.slots - first
+        self._free = np.arange(room.slots - 1, first - 1, -1, dtype=np.int32)
         self.wanted = 0
 
-    def enter(self, rows: Array, first: int, step: int) -> tuple[int, int]:
-        new, after = cold.enter(rows, self.known, first, step)
-        return int(new), int(after)
-
-    def fits(self, new: int) -> bool:
-        return self.wanted + new <= self.room
-
     def aside(self, rows: Array, step: int) -> ColdPlan:
+        """Of a batch that does not fit: those of its rows that are in slots."""
         rows = np.unique(rows)
         slots = self.known[rows, cold.SLOT]
         rows, slots = rows[slots >= 0], slots[slots >= 0]
         gone = self.known[rows, cold.USED] == step
         self.known[rows[gone], cold.SLOT] = -1
         left = int(gone.sum())
-        self.free[self.n_free : self.n_free + left] = slots[gone]
-        self.n_free += left
+        self._free[self._n_free : self._n_free + left] = slots[gone]
+        self._n_free += left
         self.wanted -= left
         none = np.empty(0, dtype=np.int32)
         return ColdPlan(none, none, rows, slots, rows[gone], slots[gone])
 
-    def emit(self, places: Array, rows: Array, step: int) -> ColdPlan:
-        n = len(rows)
-        slots, fill_slots, evict_slots = (np.empty(n, dtype=np.int32) for _ in range(3))
-        fill_rows, evict_rows = (np.empty(n, dtype=np.int64) for _ in range(2))
-        filled, gone = cold.emit(
-            rows,
+    def emit(self, found: Scanned, step: int) -> Iterator[ColdPlan]:
+        """The plans of some batches, the first of which is that of step `step`."""
+        bounds = found.bounds
+        n = int(bounds[-1] - bounds[0])
+        slots, fill_slots, evict_slots = np.empty((3, n), dtype=np.int32)
+        fill_rows, evict_rows = np.empty((2, n), dtype=np.int64)
+        fills, evicts = np.empty((2, len(bounds)), dtype=np.int64)
+        self._n_free = cold.emit(
+            found.rows,
+            bounds,
             self.known,
             step,
-            self.free,
-            self.n_free,
+            self._free,
+            self._n_free,
             slots,
             fill_rows,
             fill_slots,
+            fills,
             evict_rows,
             evict_slots,
+            evicts,
         )
-        self.n_free += gone - filled
-        self.wanted -= gone
-        return ColdPlan(
-            places,
-            slots,
-            fill_rows[:filled],
-            fill_slots[:filled],
-            evict_rows[:gone],
-            evict_slots[:gone],
+        self.wanted -= int(evicts[-1])
+        places, lookups = found.places[bounds[0] : bounds[-1]], bounds - bounds[0]
+        many = Emitted(
+            places, slots, lookups, fill_rows, fill_slots, fills, evict_rows, evict_slots, evicts
         )
+        cuts = (pairwise(one.tolist()) for one in (lookups, fills, evicts))
+        for at, ((a, b), (c, d), (e, f)) in enumerate(zip(*cuts, strict=True)):
+            yield ColdPlan(
+                places[a:b],
+                slots[a:b],
+                fill_rows[c:d],
+                fill_slots[c:d],
+                evict_rows[e:f],
+                evict_slots[e:f],
+                many,
+                at,
+            )

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from slipstream.data.batch import Batch
-from slipstream.data.inputs import Array
 from slipstream.embedding.spec import Layout
-from slipstream.placement.cold import Cold, ColdPlan, kept_of
+from slipstream.placement.cold import Cold, ColdPlan
 from slipstream.placement.resident import Resident
+from slipstream.placement.scan import kept_of
 from slipstream.placement.tier import Room
 from slipstream.placement.tiered import Tiered
 from slipstream.plan import ColdLookups, GroupPlan, Moves, Moving, Numbered, Placed
@@ -69,8 +69,7 @@ class Finished:
             )
             tables = (torch.from_numpy(one) for one in (kept.starts, kept.sizes))
             numbered = Numbered(columns, limits, bases, *tables)
-            rows = torch.from_numpy(room.keep)
-            made.append(Moves(rows, torch.arange(len(rows)), numbered))
+            made.append(Moves(room.keep, np.arange(len(room.keep)), numbered))
         return made
 
     def place(
@@ -103,24 +102,21 @@ class Finished:
             at = np.searchsorted(room.keep, rows)
             stays = np.append(room.keep, -1)[at] == rows
             lent = Moves(
-                torch.from_numpy(np.concatenate([rows[stays], one.fill_rows])),
-                torch.from_numpy(np.concatenate([at[stays], one.fill_slots])),
+                np.concatenate([rows[stays], one.fill_rows]),
+                np.concatenate([at[stays], one.fill_slots]),
             )
-            evict = _moves(one.evict_rows, one.evict_slots)
+            evict = Moves(one.evict_rows, one.evict_slots)
             kept = len(room.keep)
             made.append(replace(group, evict=evict, lent=lent, needs=len(rows), kept=kept))
         return tuple(made)
 
 
 def _plan(plan: ColdPlan, kept: int) -> GroupPlan:
+    assert plan.many is not None, "it is not aside"
     return GroupPlan(
         _NO_SLOTS,
-        fill=_moves(plan.fill_rows, plan.fill_slots),
-        evict=_moves(plan.evict_rows, plan.evict_slots),
+        fill=Moves(plan.fill_rows, plan.fill_slots),
+        evict=Moves(plan.evict_rows, plan.evict_slots),
         kept=kept,
-        cold=ColdLookups(torch.from_numpy(plan.places), torch.from_numpy(plan.slots)),
+        cold=ColdLookups(plan.places, plan.slots, plan.many, plan.at),
     )
-
-
-def _moves(rows: Array, slots: Array) -> Moves:
-    return Moves(torch.from_numpy(rows), torch.from_numpy(slots))

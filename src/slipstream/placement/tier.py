@@ -202,4 +202,4 @@ class Tier:
 
 
 def _moves(rows: Array, slots: Array) -> Moves:
-    return Moves(torch.from_numpy(rows), torch.from_numpy(slots.astype(np.int64)))
+    return Moves(rows, slots.astype(np.int64))

@@ -44,7 +44,8 @@ from slipstream.training.engine import Engine
 from slipstream.training.strategies import Tier, answers
 
 COUNTED = 1 << 20
-LARGE_BATCH = 8192  # from here on threads that share the planning save more than they cost
+_WINDOW_INPUTS = 1 << 17  # a GPU is through with them in a few milliseconds
+_TOGETHER = 16
 PREPARED = 3  # plans whose rows are on their way while a step is at work
 _AHEAD = 4  # batches that are read ahead of those being planned
 _SMALL_BATCH = 16  # so often a batch fits a fast tier for which its exact rows do not matter
@@ -204,7 +205,9 @@ def engine_of(
         from slipstream.training.recorded import recorded_engine  # it needs Triton
 
         parts = 2 if answers(config).ordering == "split" else 1
-        return recorded_engine(config, model, slots, seed=seed, parts=parts, say=say)
+        return recorded_engine(
+            config, model, slots, seed=seed, parts=parts, together=together(config, rooms), say=say
+        )
     device = config.device if kernels == "cpu" else "cpu"  # the reference is plain all through
     tables = Embeddings(model.layout, seed=seed, slots=slots, engine=kernels, device=device)
     dense = DensePart(model, config.dense, config.precision, compiled, device=device)
@@ -217,13 +220,16 @@ def kernels_for(config: Config, rooms: Sequence[Room] | None) -> str:
 
 
 def plans_ahead(config: Config, rooms: Sequence[Room] | None) -> int:
-    """How many plans a thread of its own has ready for a GPU; 0 plans between the steps.
+    """How many times a thread of its own has plans ready for a GPU; 0 plans between the steps."""
+    return 0 if _waits(config) or kernels_for(config, rooms) != "gpu" else PREPARED
 
-    An order that waits for a loss, and a rule that decides what is skipped, must not be asked for
-    more batches than they know of.
+
+def _waits(config: Config) -> bool:
+    """Whether batches are decided on the way, so that not any number can be asked for ahead.
+
+    An order that waits for a loss, and a rule that decides what is skipped, know of a few.
     """
-    waits = answers(config).ordering == "apart" or answers(config).skipping != "none"
-    return 0 if waits or kernels_for(config, rooms) != "gpu" else PREPARED
+    return answers(config).ordering == "apart" or answers(config).skipping != "none"
 
 
 def everything(layout: Layout) -> list[Room]:
@@ -234,7 +240,21 @@ def everything(layout: Layout) -> list[Room]:
 def window_of(config: Config) -> int:
     """The most batches that are planned ahead of the one being trained; 0 without a fast tier."""
     tier = answers(config).placement
-    return 0 if tier is None else config.placement.window or tier.window
+    if tier is None:
+        return 0
+    window = tier.window
+    if tier.keep and window > 1 and config.device != "cpu" and not _waits(config):
+        window = max(window, -(-_WINDOW_INPUTS // config.batch_size))
+    return config.placement.window or window
+
+
+def together(config: Config, rooms: Sequence[Room] | None) -> int:
+    """How many plans travel to a GPU together.
+
+    Rows that a plan waits for left a window before it: so while some plans are stepped through, the
+    rows of the next are on their way and those after them are read.
+    """
+    return max(1, min(window_of(config) // 4, _TOGETHER)) if plans_ahead(config, rooms) else 1
 
 
 def rooms_of(config: Config, layout: Layout, dataset: Dataset) -> list[Room] | None:
@@ -242,7 +262,7 @@ def rooms_of(config: Config, layout: Layout, dataset: Dataset) -> list[Room] | N
     tier = answers(config).placement
     if tier is None:
         return None
-    window = config.placement.window or tier.window
+    window = window_of(config)
     return _rooms(config, layout, dataset, keep=tier.keep, window=window)
 
 
@@ -282,11 +302,11 @@ def tiered_of(
     if tier is None or rooms is None:
         return placement_of(layout, dataset)
     singles = [column.name for column in dataset.schema.singles]
-    window, split = config.placement.window or tier.window, answers(config).ordering == "split"
+    window, split = window_of(config), answers(config).ordering == "split"
     changes = tier.learning or split or config.placement.refresh_batches is not None
     if kernels_for(config, rooms) == "gpu" and not changes and can_finish(layout, singles, rooms):
-        large = config.batch_size >= LARGE_BATCH and plans_ahead(config, rooms)
-        return Finished(layout, singles, rooms, window, scans_ahead=2 if large else 0)
+        scans_ahead = 2 if plans_ahead(config, rooms) else 0
+        return Finished(layout, singles, rooms, window, scans_ahead)
     return Tiered(
         layout,
         singles,

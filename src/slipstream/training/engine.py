@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -59,6 +59,11 @@ class Engine:
         self._factors[plan.step] = factor
         self.tables.prepare(plan)
 
+    def prepare_all(self, plans: Sequence[tuple[Plan, float]]) -> None:
+        """Prepare several plans, each with its factor."""
+        for plan, factor in plans:
+            self.prepare(plan, factor)
+
     def step(self, plan: Plan) -> Iterator[Stepped]:
         """Step through a plan that was prepared; gives what steps say of their batches.
 
@@ -67,6 +72,11 @@ class Engine:
         """
         yield self.forward(plan)
         self.move(plan, self._factors.pop(plan.step))
+
+    def step_all(self, plans: Sequence[Plan]) -> Iterator[Stepped]:
+        """Step through plans that were prepared together, as if one by one."""
+        for plan in plans:
+            yield from self.step(plan)
 
     def landed(self) -> Iterator[Stepped]:
         """What all steps that are not told yet said: nothing here, where each waits for itself."""

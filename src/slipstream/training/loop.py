@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from slipstream.config import Config
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset, Part
 from slipstream.data.loader import Loader
+from slipstream.embedding.mover import Clock
 from slipstream.errors import SlipstreamError
 from slipstream.models import Model
 from slipstream.placement.counting import found_out
@@ -42,7 +42,7 @@ from slipstream.training.resume import plans_from, take_up_order, to_go_on_from,
 from slipstream.training.run import Run
 from slipstream.training.schedule import rate
 from slipstream.training.skip import Skipping, say_unread
-from slipstream.training.state import DOES_NOT_FIT, Hooks, State, StoppedError, no_better
+from slipstream.training.state import DOES_NOT_FIT, Hooks, State, StoppedError, crossed, no_better
 from slipstream.training.summary import summary_of
 
 __all__ = ["DivergedError", "Hooks", "State", "StoppedError", "Trainer", "train"]
@@ -212,11 +212,17 @@ class Trainer:
 
     def run_through(self) -> None:
         """Train until the inputs are used up, or until validation gets no better."""
+        ahead = build.plans_ahead(self.config, self.rooms)
         loader = self._stack.enter_context(
-            Loader(self.dataset.train, self.config.batch_size, order=self.order)
+            Loader(
+                self.dataset.train,
+                self.config.batch_size,
+                order=self.order,
+                ahead=2 * build.together(self.config, self.rooms) if ahead else 1,
+                threads=2 if ahead else 1,
+            )
         )
         tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
-        ahead = build.plans_ahead(self.config, self.rooms)
         passed = self.skipping.passed(self.dataset.train, self.config.batch_size, self._stack)
         with self.state.timed("plan"):
             plans = plans_from(
@@ -230,31 +236,29 @@ class Trainer:
             )
         # What is in the fast tier before the next plan is made: only then may a thread make it.
         self.engine.tables.keep(tiered.kept(), self.state.step)
+        coming = self._prepared(plans)
         if ahead:
             self._stack.enter_context(often_switched())
-            if self.config.batch_size >= build.LARGE_BATCH:
-                plans = self._stack.enter_context(Ahead(plans, ahead))
-            plans = self._stack.enter_context(Ahead(self._sent_ahead(plans), ahead))
-        coming: deque[Plan] = deque()
+            together = self._stack.enter_context(Ahead(self._together(plans), ahead))
+            coming = self._stack.enter_context(Ahead(self._sent_ahead(together), ahead))
         self._what_is_due()
         while not self.state.ended:
             self._stop_if_asked()
             with self.state.timed("plan"):
-                if ahead:
-                    coming.extend(islice(plans, 1))
-                else:
-                    self._prepare(plans, coming)
-            if not coming:
+                some = next(coming, None)
+            if some is None:
                 break
-            plan = coming.popleft()
             with self.state.timed("step"):
-                self._step(plan)
-            self.state.stepped(plan, self.row_bytes, self.engine.tables.clock())
-            if plan.aside and self.state.carried["aside"] == 1:
-                self.hooks.say(f"Step {plan.step} {DOES_NOT_FIT}")
-            logits = self._logits if plan.n_valid else plan.labels[:0]
-            for line in self.skipping.after(plan, self.state, logits):
-                self.reports.write(line)
+                self._step(some)
+            clock = self.engine.tables.clock()
+            for plan in some:
+                self.state.stepped(plan, self.row_bytes, clock)
+                clock = Clock()
+                if plan.aside and self.state.carried["aside"] == 1:
+                    self.hooks.say(f"Step {plan.step} {DOES_NOT_FIT}")
+                logits = self._logits if plan.n_valid else plan.labels[:0]
+                for line in self.skipping.after(plan, self.state, logits):
+                    self.reports.write(line)
             self._what_is_due()
             self._save_if_due()
         self.state.ended = True
@@ -271,28 +275,66 @@ class Trainer:
                 return
             yield batch
 
-    def _sent_ahead(self, plans: Iterator[Plan]) -> Iterator[Plan]:
-        """Plans that are on their way to a device, in a thread that makes them ahead."""
-        for plan in plans:
-            self.engine.prepare(plan, rate(self.config.schedule, plan.next_position, self.total))
-            yield plan
-
-    def _prepare(self, plans: Iterator[Plan], coming: deque[Plan]) -> None:
-        """Have the plans of the next steps, and what they need on its way."""
-        while len(coming) < build.PREPARED:
-            plan = next(plans, None)
-            if plan is None:
-                return
-            self.engine.prepare(plan, rate(self.config.schedule, plan.next_position, self.total))
-            coming.append(plan)
-
-    def _step(self, plan: Plan) -> None:
-        if plan.n_valid == 0:  # all inputs up to its end were skipped
-            self.engine.pass_by(plan)
-            return
-        self._began[plan.step] = self.state.position
+    def _together(self, plans: Iterator[Plan]) -> Iterator[list[Plan]]:
+        """Plans that go to a device together: something can be due only after the last of them."""
+        many = build.together(self.config, self.rooms)
+        some: list[Plan] = []
+        position = self.state.position
         try:
-            self._hear(self.engine.step(plan))
+            for plan in plans:
+                some.append(plan)
+                before, position = position, plan.next_position
+                if len(some) == many or self._will_be_due(before, position):
+                    yield some
+                    some = []
+            if some:
+                yield some
+        finally:
+            if isinstance(plans, Generator):
+                plans.close()
+
+    def _will_be_due(self, before: int, position: int) -> bool:
+        """Whether a step between two positions is followed by a report, a score or a checkpoint."""
+        every = (
+            self.log_every,
+            self.config.early_stopping.every_inputs,
+            self.config.checkpoint.every_inputs,
+        )
+        shares = (share * self.total for share in self.config.evaluate.at)
+        return any(crossed(before, position, one) for one in every) or any(
+            before < share <= position for share in shares
+        )
+
+    def _sent_ahead(self, plans: Iterator[list[Plan]]) -> Iterator[list[Plan]]:
+        """Plans that are on their way, in a thread that makes them ahead."""
+        for some in plans:
+            self.engine.prepare_all([(plan, self._factor(plan)) for plan in some])
+            yield some
+
+    def _factor(self, plan: Plan) -> float:
+        """Of all learning rates in the step of a plan."""
+        return rate(self.config.schedule, plan.next_position, self.total)
+
+    def _prepared(self, plans: Iterator[Plan]) -> Iterator[list[Plan]]:
+        """Plans one by one, with what the next steps need on its way."""
+        coming: deque[Plan] = deque()
+        while True:
+            while len(coming) < build.PREPARED and (plan := next(plans, None)) is not None:
+                self.engine.prepare(plan, self._factor(plan))
+                coming.append(plan)
+            if not coming:
+                return
+            yield [coming.popleft()]
+
+    def _step(self, plans: list[Plan]) -> None:
+        if plans[0].n_valid == 0:  # all inputs up to its end were skipped
+            self.engine.pass_by(plans[0])
+            return
+        position = self.state.position
+        for plan in plans:
+            self._began[plan.step], position = position, plan.next_position
+        try:
+            self._hear(self.engine.step_all(plans))
         except (SlipstreamError, OSError):
             raise
         except Exception:

@@ -19,7 +19,10 @@ from slipstream.embedding.device.aside import by_itself
 from slipstream.embedding.device.carrier import Carrier, Done, given_by
 from slipstream.embedding.device.lanes import Lane
 from slipstream.embedding.device.packing import Packing
+from slipstream.embedding.device.ring import Pages, Ring
 from slipstream.embedding.device.scoring import vectors_of
+from slipstream.embedding.device.stride import Coming, Stride
+from slipstream.embedding.kernels.gpu import pages
 from slipstream.embedding.tables import Embeddings
 from slipstream.models import Model
 from slipstream.plan import Plan, Planner
@@ -48,6 +51,40 @@ class Bench:
         )
         self.plan = packing.sections.tensors(self.block) | packing.beside.tensors(beside)
         self.gives = self.given.tensors(self.out)
+
+
+class Turn:
+    """Which pages a step reads and writes: the next ones, each time.
+
+    Args:
+        bench: Where it works.
+        plans: The ring of plans.
+        outcomes: The ring of what steps give.
+    """
+
+    def __init__(self, bench: Bench, plans: Ring, outcomes: Ring) -> None:
+        self.bench, self.plans, self.outcomes = bench, plans, outcomes
+        self._from, self._to = _words(plans.device), _words(outcomes.device)
+        self._number = torch.zeros((2, 1), dtype=torch.int64, device=plans.device.device)
+
+    def begin(self, plan: int, outcome: int) -> None:
+        """The next step reads and writes these pages."""
+        self._number[0].fill_(plan)
+        self._number[1].fill_(outcome)
+
+    def read(self) -> None:
+        """Have the plan on the bench."""
+        pages.read(self._from, self._number[0], _words(self.bench.block))
+
+    def write(self) -> None:
+        """Take what the step gave, and turn to the next pages."""
+        pages.write(self._to, self._number[1], _words(self.bench.out))
+        self._number += 1
+
+
+def _words(data: Tensor) -> Tensor:
+    """The same bytes, eight at a time."""
+    return data.view(torch.int64)
 
 
 class RecordedEngine(Engine):
@@ -83,17 +120,24 @@ class RecordedEngine(Engine):
         self._arena, self._carrier, self._parts, self._say = arena, carrier, parts, say
         self._record = record and arena.device.type == "cuda"
         self._side = Lane(arena.device)
-        self._bench: Bench | None = None
-        self._recording: torch.cuda.CUDAGraph | None = None
+        self._turn: Turn | None = None
+        self._recordings: dict[int, torch.cuda.CUDAGraph] = {}
+        # Recordings of one and of several steps share it: nothing in it outlives a step.
+        self._pool = torch.cuda.graph_pool_handle() if self._record else None
         self._warm = 0
         self._trained: int | None = None
         self._numbers: dict[int, int] = {}
 
     def prepare(self, plan: Plan, factor: float = 1.0) -> None:
         """Send a coming plan ahead, with `factor` of all learning rates."""
-        if plan.aside:
-            self._factors[plan.step] = factor
-        self._carrier.prepare(plan, factor, self._number(plan))
+        self.prepare_all([(plan, factor)])
+
+    def prepare_all(self, plans: Sequence[tuple[Plan, float]]) -> None:
+        """Send coming plans ahead together, each with its factor of all learning rates."""
+        for plan, factor in plans:
+            if plan.aside:
+                self._factors[plan.step] = factor
+        self._carrier.prepare([Coming(plan, by, self._number(plan)) for plan, by in plans])
 
     def _number(self, plan: Plan) -> int:
         """How often dense weights will have moved after a plan: one without inputs moves none."""
@@ -105,22 +149,33 @@ class RecordedEngine(Engine):
 
     def step(self, plan: Plan) -> Iterator[Stepped]:
         """Step through a plan that was prepared; gives what earlier steps said by now."""
-        if plan.aside:
-            yield from self._aside(plan)
-            return
-        bench = self._send_in(plan)
-        self._run(bench)
-        self._flat.step_number = self._numbers.pop(plan.step)
-        self._carrier.leave(plan, bench.given, bench.out)
+        yield from self.step_all([plan])
+
+    def step_all(self, plans: Sequence[Plan]) -> Iterator[Stepped]:
+        """Step through plans that were prepared together; gives what steps have said by now."""
+        done = 0
+        while done < len(plans):
+            if plans[done].aside:
+                yield from self._aside(plans[done])
+                done += 1
+                continue
+            stride, outcome, turn = self._begin(plans[done])
+            self._run(turn, len(stride.plans))
+            for plan in stride.plans:
+                self._flat.step_number = self._numbers.pop(plan.step)
+            self._carrier.leave(stride, outcome)
+            done += len(stride.plans)
         yield from _said(self._carrier.done())
 
     def pass_by(self, plan: Plan) -> None:
         """Do what a plan without inputs asks for: rows may come and go, nothing is trained."""
-        bench = self._send_in(plan)
+        stride, outcome, turn = self._begin(plan)
         del self._numbers[plan.step]
-        self._arena.arrive(bench.plan)
-        self._arena.leave(bench.plan, bench.gives)
-        self._carrier.leave(plan, bench.given, bench.out)
+        turn.read()
+        self._arena.arrive(turn.bench.plan)
+        self._arena.leave(turn.bench.plan, turn.bench.gives)
+        turn.write()
+        self._carrier.leave(stride, outcome)
 
     def score(self, batch: Batch, planner: Planner) -> Tensor:
         """The logits of a batch, after rows have settled: kept rows are on the device already."""
@@ -140,11 +195,11 @@ class RecordedEngine(Engine):
         rows, alone = by_itself(plan)
         arena = Arena(self._arena.layout, [len(one) for one in rows], self._arena.device)
         held.copy_in(rows, arena)
-        bench = Bench(self._carrier.packing_for(alone), arena)
+        bench = Bench(self._carrier.packing_for([alone]), arena)
         host = torch.zeros(bench.packing.sections.bytes, dtype=torch.uint8)
         arrays = bench.packing.sections.arrays(host.numpy())
         factor, number = self._factors.pop(plan.step), self._numbers.pop(plan.step)
-        self._carrier.pack_into(bench.packing, alone, factor, number, arrays)
+        self._carrier.pack_into(bench.packing, Coming(alone, factor, number), arrays)
         bench.block.copy_(host)
         self._work(arena, bench)
         self._flat.step_number = number
@@ -153,17 +208,22 @@ class RecordedEngine(Engine):
         self._carrier.landed(plan.step)
         yield Stepped(float(bench.gives["loss"]), bench.gives["logits"].cpu(), plan)
 
-    def _send_in(self, plan: Plan) -> Bench:
-        """Have the plan in its block, with the rows that come."""
-        sent = self._carrier.arrive(plan)
-        if self._bench is None or sent.packing is not self._bench.packing:
+    def _begin(self, plan: Plan) -> tuple[Stride, Pages, Turn]:
+        """What a plan begins, room for what it gives, and all set to work on it."""
+        stride = self._carrier.arrive(plan)
+        turn = self._turn
+        if turn is None or stride.pages.ring is not turn.plans:
             if self._arena.device.type == "cuda":
                 torch.cuda.synchronize(self._arena.device)
-            self._bench = Bench(sent.packing, self._arena)
-            self._recording, self._warm = None, 0
-        self._bench.block.copy_(sent.block.device)
-        self._carrier.arrived(sent)
-        return self._bench
+            bench = Bench(stride.packing, self._arena)
+            outcome = self._carrier.room_for_outcome(bench.given, len(stride.plans))
+            turn = self._turn = Turn(bench, stride.pages.ring, outcome.ring)
+            self._recordings.clear()
+            self._warm = 0
+        else:
+            outcome = self._carrier.room_for_outcome(turn.bench.given, len(stride.plans))
+        turn.begin(stride.pages.first, outcome.first)
+        return stride, outcome, turn
 
     def landed(self) -> Iterator[Stepped]:
         """What all steps that are not told yet said; waits for them."""
@@ -174,28 +234,49 @@ class RecordedEngine(Engine):
         assert self.dense.flat is not None, "weights that a recorded step moves lie in one row"
         return self.dense.flat
 
-    def _run(self, bench: Bench) -> None:
-        if self._recording is None and self._record and self._warm >= _BEFORE_RECORDING:
-            self._try_to_record(bench)
-        if self._recording is not None:
-            self._recording.replay()
-        else:
-            self._work(self._arena, bench)
-        self._warm += 1
+    def _run(self, turn: Turn, steps: int) -> None:
+        """So many steps: as one recording, if that many travel together mostly, or one by one."""
+        if steps == self._carrier.together and self._record and self._warm >= _BEFORE_RECORDING:
+            recording = self._recording_of(turn, steps)
+            if recording is not None:
+                recording.replay()
+                return
+        for _ in range(steps):
+            recording = None
+            if self._record and self._warm >= _BEFORE_RECORDING:
+                recording = self._recording_of(turn, 1)
+            if recording is not None:
+                recording.replay()
+            else:
+                self._turn_over(turn)
+            self._warm += 1
 
-    def _try_to_record(self, bench: Bench) -> None:
+    def _recording_of(self, turn: Turn, steps: int) -> torch.cuda.CUDAGraph | None:
+        if steps not in self._recordings:
+            self._try_to_record(turn, steps)
+        return self._recordings.get(steps)
+
+    def _try_to_record(self, turn: Turn, steps: int) -> None:
         graph = torch.cuda.CUDAGraph()
         try:
             # Other threads go on copying meanwhile.
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                self._work(self._arena, bench)
+            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+                for _ in range(steps):
+                    self._turn_over(turn)
         except Exception as error:
             self._record = False
+            self._recordings.clear()
             torch.cuda.synchronize(self._arena.device)
             self.dense.model.zero_grad()  # what was recorded of them has no values
             self._say(f"Steps are not recorded, which makes them slower: {error}")
             return
-        self._recording = graph
+        self._recordings[steps] = graph
+
+    def _turn_over(self, turn: Turn) -> None:
+        """One step, from the page of its plan to the page of what it gives."""
+        turn.read()
+        self._work(self._arena, turn.bench)
+        turn.write()
 
     def _work(self, arena: Arena, bench: Bench) -> None:
         """One step, from the block of its plan to the block of what it gives."""
@@ -250,6 +331,7 @@ def recorded_engine(
     *,
     seed: int | None,
     parts: int = 1,
+    together: int = 1,
     say: Callable[[str], None] = lambda _: None,
     tables: Embeddings | None = None,
     dense: DensePart | None = None,
@@ -263,6 +345,7 @@ def recorded_engine(
         slots: The size of the fast tier of each group.
         seed: Of the first values of rows; None leaves zeros.
         parts: Parts of a batch.
+        together: The most plans that travel to the device together.
         say: Told a sentence that a user should see.
         tables: The rows on the host, if they are there already.
         dense: The dense part, if it is there already.
@@ -290,5 +373,6 @@ def recorded_engine(
         torch.float64 if exact else torch.float32,
         PARAMETERS,
         dense.flat.set_parameters,
+        together,
     )
     return RecordedEngine(tables, dense, arena, carrier, parts=parts, say=say, loss=loss)

@@ -129,7 +129,7 @@ class State:
 
     def crossed(self, every: int | None) -> bool:
         """Whether the last step has reached or passed a multiple of so many inputs."""
-        return every is not None and self.position // every > self.before // every
+        return crossed(self.before, self.position, every)
 
     def is_better(self, logloss: float, min_change: float) -> bool:
         """Note a score of the validation part; whether it is the best so far, by more than that."""
@@ -142,6 +142,11 @@ class State:
     def apart_from_time(self) -> dict[str, Any]:
         """All but what a clock said: it differs exactly if there is something new to save."""
         return {key: value for key, value in asdict(self).items() if key not in _CLOCKS}
+
+
+def crossed(before: int, position: int, every: int | None) -> bool:
+    """Whether a multiple of so many inputs lies behind one position, and not behind another."""
+    return every is not None and position // every > before // every
 
 
 def no_better(state: State, patience: int) -> str:

@@ -8,11 +8,12 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from slipstream.embedding.kernels.gpu import dense, lookup, moves, place, touch, update
+from slipstream.embedding.kernels.gpu import dense, lookup, moves, pages, place, touch, update
 from slipstream.models.kernels import dots
 
 TARGET = GPUTarget("cuda", 90, 32)
 TYPES = {"counts": "*i32", "parameters": "*fp64", "halves": "*i16", "both": "*i64", "total": "*i64"}
+PAGES = {"source": "*i64", "target": "*i64", "number": "*i64", "words": "i32"}
 SIZES = ("capacity", "features", "length", "count", "place", "width", "lookups", "singles")
 SCALARS = (*SIZES, "chunks", "room")
 NUMBERS = ("values", "vectors", "steps", "gradient", "partial", "weights", "second")
@@ -31,7 +32,8 @@ def compiled(kernel, number, types=None, **constants):
         elif name in SCALARS and not (name == "count" and kernel is moves._copy):
             signature[name] = "i32"
         else:
-            signature[name] = TYPES.get(name, "*i64" if name == "order" else "*i32")
+            types = PAGES if kernel is pages._copy else TYPES
+            signature[name] = types.get(name, "*i64" if name == "order" else "*i32")
     fixed = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
     made = triton.compile(ASTSource(kernel, signature, constexprs=fixed), target=TARGET)
     assert "ptx" in made.asm
@@ -56,6 +58,8 @@ for storage, number, words, dim, optimizer in (
     compiled(update._move_short, number, ROWS=512 // columns, **moved)
 for optimizer in dense.NUMBER.values():
     compiled(dense._move, "fp32", OPTIMIZER=optimizer, IS_DOUBLE=False, BLOCK=1024)
+for into in (False, True):
+    compiled(pages._copy, "", INTO=into, BLOCK=1024)
 compiled(moves._copy, "", OUT=True, WORDS=17, ROWS=64, COLUMNS=32)
 for kernel in (place._by_number, place._told):
     compiled(kernel, "", BLOCK=1024)

@@ -16,7 +16,7 @@ from slipstream.errors import ConfigError
 from slipstream.plan import GroupPlan, Moves, Plan
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-NOTHING = Moves(torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64))
+NOTHING = Moves(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 def plan_of(layout, capacity, n, seed, step=1) -> Plan:

@@ -11,7 +11,7 @@ from torch import Tensor
 from slipstream.data.inputs import Array
 from slipstream.plan import GroupPlan, ListSlots, Moves, Plan
 
-_NONE = torch.empty(0, dtype=torch.int64)
+_NONE = np.empty(0, dtype=np.int64)
 _NOTHING = Moves(_NONE, _NONE)
 
 

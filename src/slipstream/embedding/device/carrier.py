@@ -1,12 +1,12 @@
 """Carries plans and rows to a device and rows back from it, beside the computation.
 
-Who prepares a plan packs it. One thread reads rows of the slow store and sends them with their
-plan, and one writes rows back as they come. Rows for a plan are read only when the write-backs that
-it names have landed. Plans go to the device in a lane of their own, between blocks that nothing
-else uses; only the computation touches the slots.
+Who prepares plans packs them. One thread reads rows of the slow store and sends them with their
+plans, and one writes rows back as they come. Rows for a plan are read only when the write-backs
+that it names have landed. Plans go to the device in a lane of their own, between blocks that
+nothing else uses, and so does what steps give; only the computation touches the slots.
 
-Each thread holds the interpreter lock for moments only: a step of a GPU takes a fraction of a
-millisecond, and what four threads of Python do for it must fit into that, one after the other.
+A step of a GPU takes a fraction of a millisecond, and what all threads of Python do for it must fit
+into that, one after the other. So plans travel several at a time.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -21,29 +23,23 @@ import torch
 
 from slipstream.data.inputs import Array
 from slipstream.embedding.device.arena import Arena
-from slipstream.embedding.device.blocks import Block, Blocks
 from slipstream.embedding.device.gather import Pool
 from slipstream.embedding.device.group_packing import tiers_of
 from slipstream.embedding.device.held import Held
 from slipstream.embedding.device.lanes import Lane, Mark
-from slipstream.embedding.device.packing import Packing, needs, room_for
+from slipstream.embedding.device.packing import Packing, needs_of_all, pack_inputs, room_for
+from slipstream.embedding.device.ring import Pages, Ring
 from slipstream.embedding.device.sections import Section, Sections
+from slipstream.embedding.device.stride import Coming, Outcome, Stride, strides
 from slipstream.embedding.mover import BeforeWrite, Clock
 from slipstream.embedding.store import RowStore
 from slipstream.errors import SlipstreamError
 from slipstream.plan import Moves, Plan
 
+_PACKERS = 2
+_STRIDES = 6  # with room: three wait, one is packed, and one is stepped through
 SayHow = Callable[[float, int, Array], None]
 """Writes down how dense weights move, with a factor of their learning rate in that step."""
-
-
-class Sent(NamedTuple):
-    """A plan on its way to the device, with the rows that come for it."""
-
-    plan: Plan
-    packing: Packing
-    block: Block
-    there: Mark
 
 
 class Done(NamedTuple):
@@ -72,6 +68,7 @@ class Carrier:
         number: float32, or float64 for checks: of labels, weights and dense values.
         weights: How many numbers say how dense weights move.
         how: Writes them.
+        together: The most plans that travel together.
     """
 
     def __init__(
@@ -82,22 +79,27 @@ class Carrier:
         number: torch.dtype = torch.float32,
         weights: int = 0,
         how: SayHow | None = None,
+        together: int = 1,
     ) -> None:
+        self.together = together
         self._arena, self.held = arena, Held(slow, arena, before_write)
         self._number, self._weights, self._how = number, weights, how
         self.compute, self._inward = Lane(arena.device, current=True), Lane(arena.device)
-        self._in, self._out = Blocks(arena.device), Blocks(arena.device, paired=False)
+        self._outward = Lane(arena.device)
+        self._in: Ring | None = None
+        self._out: Ring | None = None
         self._packing: Packing | None = None
         self._coming: set[int] = set()
-        self._to_read: SimpleQueue[Sent | None] = SimpleQueue()
-        self._sent: SimpleQueue[Sent | BaseException] = SimpleQueue()
-        self._to_write: SimpleQueue[tuple[Plan, Block, Mark] | None] = SimpleQueue()
-        self._done: SimpleQueue[Done | BaseException] = SimpleQueue()
+        self._to_read: SimpleQueue[Stride | None] = SimpleQueue()
+        self._sent: SimpleQueue[Stride | BaseException] = SimpleQueue()
+        self._to_write: SimpleQueue[Outcome | None] = SimpleQueue()
+        self._done: SimpleQueue[list[Done] | BaseException] = SimpleQueue()
         self._under_way = 0
         self._landed, self._changed = 0, threading.Condition()
         self._stopped = False
         self._failure: BaseException | None = None
         self._gathers = Pool("gather")
+        self._packers = ThreadPoolExecutor(_PACKERS, thread_name_prefix="slipstream-pack")
         self.clock = Clock()
         self._threads = [
             threading.Thread(target=work, name=f"slipstream-{name}", daemon=True)
@@ -113,26 +115,43 @@ class Carrier:
         for number, moves in enumerate(kept):
             self.held.put(number, moves)
 
-    def prepare(self, plan: Plan, factor: float, number: int) -> None:
-        """Pack a coming plan and send it ahead with its rows; plans come in order of their steps.
+    def prepare(self, coming: Sequence[Coming]) -> None:
+        """Pack coming plans and send them ahead with their rows, in the order of their steps."""
+        for some in strides(coming, self.together):
+            self._packing = self.packing_for([one.plan for one in some], self._packing)
+            self._send(some)
 
-        Args:
-            plan: The plan.
-            factor: Of all learning rates in its step.
-            number: How often dense weights have moved, with its step.
-        """
-        if plan.aside:
-            return
-        packing = self._packing = self.packing_for(plan, self._packing)
-        block = self._in.take(packing.sections)
-        block.free.wait()
-        self.pack_into(packing, plan, factor, number, block.arrays)
-        self._coming.add(plan.step)
-        self._to_read.put(Sent(plan, packing, block, Mark()))
+    def _send(self, coming: Sequence[Coming]) -> None:
+        """Pack plans that travel together; a thread goes on with them."""
+        packing = self._packing
+        assert packing is not None, "it was chosen before"
+        if self._in is None or self._in.sections is not packing.sections:
+            self._in = Ring(packing.sections, _STRIDES * self.together, self._arena.device)
+        stride = Stride(packing, self._in.take(len(coming)), [one.plan for one in coming])
+        # Most of the bytes are those of the inputs: other threads pack them meanwhile.
+        ends = [len(coming) * part // _PACKERS for part in range(_PACKERS + 1)]
+        stride.packed = [
+            self._packers.submit(stride.pack_inputs, first, end) for first, end in pairwise(ends)
+        ]
+        arrays, words = stride.pages.arrays, stride.pages.words
+        for run in stride.runs:
+            for number, many in enumerate(run.many or ()):
+                packing.pack_many(
+                    number,
+                    many,
+                    run.bounds(many.lookups),
+                    run.bounds(many.fills),
+                    run.bounds(many.evicts),
+                    words[run.pages],
+                )
+            for one, into in zip(coming[run.pages], arrays[run.pages], strict=True):
+                self._pack_rows(packing, one, into, done=run.many is not None)
+        self._coming.update(one.plan.step for one in coming)
+        self._to_read.put(stride)
 
-    def packing_for(self, plan: Plan, before: Packing | None = None) -> Packing:
-        """How to pack a plan: as before, if it fits."""
-        needed = needs(plan)
+    def packing_for(self, plans: Sequence[Plan], before: Packing | None = None) -> Packing:
+        """How to pack plans: as before, if they fit."""
+        plan, needed = plans[0], needs_of_all(plans)
         if before is not None and before.fits(needed):
             return before
         return Packing(
@@ -145,54 +164,70 @@ class Carrier:
             0 if plan.ids is None else plan.ids.shape[1],
         )
 
-    def pack_into(
-        self, packing: Packing, plan: Plan, factor: float, number: int, arrays: dict[str, Array]
-    ) -> None:
-        """Write a plan into the arrays of a block, all but the rows that come."""
-        packing.pack(plan, factor, arrays)
-        if self._how is not None:
-            self._how(factor, number, arrays["weights"])
+    def pack_into(self, packing: Packing, coming: Coming, arrays: dict[str, Array]) -> None:
+        """Write a plan into the arrays of a page, all but the rows that come."""
+        pack_inputs(coming.plan, arrays)
+        self._pack_rows(packing, coming, arrays)
 
-    def arrive(self, plan: Plan) -> Sent:
-        """The packed plan, on the device before anything that is computed from here on."""
+    def _pack_rows(
+        self, packing: Packing, coming: Coming, arrays: dict[str, Array], *, done: bool = False
+    ) -> None:
+        """Write what is not about inputs; the rows may be `done`."""
+        pack = packing.pack_step if done else packing.pack_rows
+        pack(coming.plan, coming.factor, arrays)
+        if self._how is not None:
+            self._how(coming.factor, coming.number, arrays["weights"])
+
+    def arrive(self, plan: Plan) -> Stride:
+        """What travelled together from a plan on: there before what is computed from here on."""
         if plan.step not in self._coming:
             raise SlipstreamError(f"The rows of step {plan.step} were not prepared.")
         self.raise_what_failed()
         begun, ready = time.perf_counter(), not self._sent.empty()
-        sent = self._sent.get()
+        stride = self._sent.get()
         if not ready:
             self.clock.waits += 1
             self.clock.waited += time.perf_counter() - begun
         self.clock.seconds += time.perf_counter() - begun
-        if isinstance(sent, BaseException):
+        if isinstance(stride, BaseException):
             # Reading also ends because writing failed: that is what went wrong then.
-            self._failure = self._failure or sent
+            self._failure = self._failure or stride
             raise self._failure
-        self._coming.discard(plan.step)
-        sent.there.before_more_in(self.compute)
-        return sent
+        assert stride.plans[0] is plan, "plans are stepped through in the order they came in"
+        self._coming.difference_update(one.step for one in stride.plans)
+        stride.there.before_more_in(self.compute)
+        return stride
 
-    def arrived(self, sent: Sent) -> None:
-        """Its block was read: it may be used again after what is computed up to here."""
-        self._in.give_back(sent.block, self.compute.mark())
+    def room_for_outcome(self, sections: Sections, count: int) -> Pages:
+        """Pages for what so many steps will give."""
+        if self._out is None or self._out.sections is not sections:
+            self._out = Ring(sections, _STRIDES * self.together, self._arena.device)
+        try:
+            return self._out.take(count)
+        except SlipstreamError:
+            self.raise_what_failed()
+            raise
 
-    def leave(self, plan: Plan, out: Sections, block: torch.Tensor) -> None:
-        """Take what a step gives, rows that leave among it; they are written back meanwhile."""
-        given = self._out.take(out)
-        given.host.copy_(block, non_blocking=True)
-        self._under_way += 1
-        self._to_write.put((plan, given, self.compute.mark()))
+    def leave(self, stride: Stride, outcome: Pages) -> None:
+        """All of a stride was asked for: what it gives is taken, and rows written back meanwhile.
+
+        Its own pages may be used again after that.
+        """
+        there = self.compute.mark()
+        stride.pages.ring.give_back(stride.pages, there)
+        self._under_way += len(stride.plans)
+        self._to_write.put(Outcome(outcome, stride.plans, stride.runs, there))
 
     def done(self, *, wait: bool = False) -> list[Done]:
         """The steps whose results have come since the last time; `wait` has all of them come."""
-        finished = []
+        finished: list[Done] = []
         while self._failure is None and self._under_way and (wait or not self._done.empty()):
             made = self._done.get()
-            self._under_way -= 1
             if isinstance(made, BaseException):
                 self._failure = made
             else:
-                finished.append(made)
+                self._under_way -= len(made)
+                finished += made
         self.raise_what_failed()
         return finished
 
@@ -225,6 +260,7 @@ class Carrier:
         self._to_write.put(None)
         for thread in self._threads:
             thread.join()
+        self._packers.shutdown()
         self._gathers.close()
         self.held.close()
 
@@ -232,6 +268,9 @@ class Carrier:
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
+        for ring in (self._in, self._out):
+            if ring is not None:
+                ring.stop()
 
     def _read_all(self) -> None:
         while (coming := self._to_read.get()) is not None:
@@ -241,41 +280,65 @@ class Carrier:
                 self._sent.put(error)
                 return
 
-    def _read(self, sent: Sent) -> Sent:
-        plan, block = sent.plan, sent.block
+    def _read(self, stride: Stride) -> Stride:
         with self._changed:
-            self._changed.wait_for(lambda: self._landed >= plan.after or self._stopped)
+            self._changed.wait_for(lambda: self._landed >= stride.after or self._stopped)
             if self._stopped:
-                raise SlipstreamError(f"The rows of step {plan.step} are not read any more.")
-        for number, (slow, group) in enumerate(zip(self.held.slow, plan.groups, strict=True)):
-            rows = tiers_of(group)[0].rows.numpy()
-            self._gathers.gather(slow.records, rows, block.arrays[f"{number}.staged"])
+                step = stride.plans[0].step
+                raise SlipstreamError(f"The rows of step {step} are not read any more.")
+        for run in stride.runs:
+            for number, slow in enumerate(self.held.slow):
+                if run.many is not None:
+                    bounds, words = run.bounds(run.many[number].fills), stride.pages.words
+                    offset = stride.packing.sections.start(f"{number}.staged") // 4
+                    rows = run.many[number].fill_rows
+                    self._gathers.gather_pages(slow.records, rows, bounds, words[run.pages], offset)
+                    continue
+                rows = tiers_of(stride.plans[run.page].groups[number])[0].rows
+                staged = stride.pages.arrays[run.page][f"{number}.staged"]
+                self._gathers.gather(slow.records, rows, staged)
+        for packed in stride.packed:
+            packed.result()
         with self._inward.used():
-            block.device.copy_(block.host, non_blocking=True)
-        return sent._replace(there=self._inward.mark())
+            stride.pages.device.copy_(stride.pages.host, non_blocking=True)
+        stride.there = self._inward.mark()
+        return stride
 
     def _write_all(self) -> None:
         while (given := self._to_write.get()) is not None:
             try:
-                self._done.put(self._write(*given))
+                self._done.put(self._write(given))
             except BaseException as error:
                 self._failure = error
                 self._stop()
                 self._done.put(error)
                 return
 
-    def _write(self, plan: Plan, given: Block, there: Mark) -> Done:
-        there.wait()
-        arrays = given.arrays
-        for number, group in enumerate(plan.groups):
-            rows = tiers_of(group)[1].rows.numpy()
-            self.held.write(number, rows, arrays[f"{number}.left"])
-        self.held.note(plan)
-        logits = torch.from_numpy(arrays["logits"].copy())
-        moved = tuple(int(arrays[f"{n}.touched"][0]) for n in range(len(plan.groups)))
-        made = Done(float(arrays["loss"][0]), logits, plan, moved)
-        self._out.give_back(given, Mark())
-        self.landed(plan.step)
+    def _write(self, given: Outcome) -> list[Done]:
+        given.there.before_more_in(self._outward)
+        with self._outward.used():
+            given.pages.host.copy_(given.pages.device, non_blocking=True)
+        self._outward.mark().wait()
+        for run in given.runs:
+            if run.many is not None:
+                self.held.write_run(run, given.pages)
+                continue
+            plan, arrays = given.plans[run.page], given.pages.arrays[run.page]
+            for number, group in enumerate(plan.groups):
+                self.held.write(number, tiers_of(group)[1].rows, arrays[f"{number}.left"])
+            self.held.note(plan)
+        losses = given.pages.stacked("loss")[:, 0].tolist()
+        logits = torch.from_numpy(given.pages.stacked("logits").copy()).unbind()
+        moved = zip(
+            *(
+                given.pages.stacked(f"{number}.touched")[:, 0].tolist()
+                for number in range(len(self.held.slow))
+            ),
+            strict=True,
+        )
+        made = list(map(Done, losses, logits, given.plans, moved))
+        given.pages.ring.give_back(given.pages, Mark())
+        self.landed(given.plans[-1].step)
         return made
 
 

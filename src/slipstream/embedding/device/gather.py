@@ -38,6 +38,47 @@ def note(row_of: Array, fill_rows: Array, fill_slots: Array, evict_slots: Array)
         row_of[evict_slots[k]] = -1
 
 
+@compiled
+def note_pages(
+    row_of: Array,
+    fill_rows: Array,
+    fill_slots: Array,
+    fills: Array,
+    evict_slots: Array,
+    evicts: Array,
+) -> None:
+    """Note which rows are in which slots after several steps; those of each are within bounds."""
+    for page in range(len(fills) - 1):
+        for k in range(fills[page], fills[page + 1]):
+            row_of[fill_slots[k]] = fill_rows[k]
+        for k in range(evicts[page], evicts[page + 1]):
+            row_of[evict_slots[k]] = -1
+
+
+@compiled
+def _gather_pages(source: Array, rows: Array, bounds: Array, words: Array, offset: int) -> None:
+    width = source.shape[1]
+    for page in range(len(bounds) - 1):
+        begin = bounds[page]
+        for k in range(begin, bounds[page + 1]):
+            row = rows[k]
+            place = offset + (k - begin) * width
+            for d in range(width):
+                words[page, place + d] = source[row, d]
+
+
+@compiled
+def _scatter_pages(words: Array, offset: int, rows: Array, bounds: Array, out: Array) -> None:
+    width = out.shape[1]
+    for page in range(len(bounds) - 1):
+        begin = bounds[page]
+        for k in range(begin, bounds[page + 1]):
+            row = rows[k]
+            place = offset + (k - begin) * width
+            for d in range(width):
+                out[row, d] = words[page, place + d]
+
+
 class Pool:
     """Copies rows, many of them with the help of another thread: each waits for memory.
 
@@ -61,6 +102,39 @@ class Pool:
             _scatter(source, rows, out)
         else:
             self._shared(lambda a, b: _scatter(source[a:b], rows[a:b], out), len(rows))
+
+    def gather_pages(
+        self, source: Array, rows: Array, bounds: Array, words: Array, offset: int
+    ) -> None:
+        """Copy rows of the source to where they are staged in several pages.
+
+        Args:
+            source: All rows.
+            rows: Which.
+            bounds: Where those of each page begin, and the end of the last.
+            words: The pages.
+            offset: Where in a page.
+        """
+        self._shared_pages(
+            lambda a, b: _gather_pages(source, rows, bounds[a : b + 1], words[a:b], offset), bounds
+        )
+
+    def scatter_pages(
+        self, words: Array, offset: int, rows: Array, bounds: Array, out: Array
+    ) -> None:
+        """Copy what is staged in several pages to rows of `out`, each to another."""
+        self._shared_pages(
+            lambda a, b: _scatter_pages(words[a:b], offset, rows, bounds[a : b + 1], out), bounds
+        )
+
+    def _shared_pages(self, work: Callable[[int, int], None], bounds: Array) -> None:
+        pages = len(bounds) - 1
+        if pages > 1 and bounds[-1] - bounds[0] >= _WORTH_SHARING:
+            half = self._thread.submit(work, pages // 2, pages)
+            work(0, pages // 2)
+            half.result()
+        else:
+            work(0, pages)
 
     def close(self) -> None:
         """End the thread."""

@@ -86,13 +86,13 @@ class GroupPacking:
     def pack(self, plan: GroupPlan, into: Mapping[str, Array]) -> None:
         """Write a plan into the arrays of a block, all but the rows that come."""
         fill, evict = tiers_of(plan)
-        narrow(fill.slots.numpy(), into["fill"])
-        narrow(evict.slots.numpy(), into["evict"])
+        into["fill"][: len(fill.slots)] = fill.slots
+        into["evict"][: len(evict.slots)] = evict.slots
         rows = long = chunks = cold = 0
         if plan.cold is not None:
             cold = len(plan.cold.places)
-            into["cold_places"][:cold] = plan.cold.places.numpy()
-            into["cold_slots"][:cold] = plan.cold.slots.numpy()
+            into["cold_places"][:cold] = plan.cold.places
+            into["cold_slots"][:cold] = plan.cold.slots
         else:
             assert plan.touched is not None, "plans for a device are plans for training"
             narrow(plan.slots.numpy().reshape(-1), into["slots"].reshape(-1))

@@ -9,8 +9,10 @@ import torch
 
 from slipstream.data.inputs import Array
 from slipstream.embedding.device.arena import Arena
-from slipstream.embedding.device.gather import Pool, note
+from slipstream.embedding.device.gather import Pool, note, note_pages
 from slipstream.embedding.device.group_packing import tiers_of
+from slipstream.embedding.device.ring import Pages
+from slipstream.embedding.device.stride import Run
 from slipstream.embedding.mover import BeforeWrite
 from slipstream.embedding.store import RowStore
 from slipstream.errors import SlipstreamError
@@ -37,11 +39,12 @@ class Held:
         """Copy rows of the slow store into slots, now."""
         records = self._arena.records[number]
         for begin in range(0, len(moves.rows), _AT_ONCE):
-            rows = moves.rows[begin : begin + _AT_ONCE].numpy()
-            slots = moves.slots[begin : begin + _AT_ONCE].long().to(records.device)
+            rows = moves.rows[begin : begin + _AT_ONCE]
+            slots = torch.from_numpy(moves.slots[begin : begin + _AT_ONCE])
+            slots = slots.long().to(records.device)
             read = torch.from_numpy(self.slow[number].records[rows])
             records[slots] = read.to(records.device)
-        self._row_of[number][moves.slots.numpy()] = moves.rows.numpy()
+        self._row_of[number][moves.slots] = moves.rows
 
     def take(self, number: int, all_rows: Array, slots: Array) -> None:
         """Copy rows in slots to the slow store, now."""
@@ -60,8 +63,31 @@ class Held:
         """A step is done: its rows came and left."""
         for group, row_of in zip(plan.groups, self._row_of, strict=True):
             fill, evict = tiers_of(group)
-            arrays = (fill.rows.numpy(), fill.slots.numpy(), evict.slots.numpy())
+            arrays = (fill.rows, fill.slots, evict.slots)
             note(row_of, *arrays)
+
+    def write_run(self, run: Run, pages: Pages) -> None:
+        """Steps are done whose plans were made together: their rows came and left."""
+        for number, many in enumerate(run.many or ()):
+            fills, evicts = run.bounds(many.fills), run.bounds(many.evicts)
+            if evicts[-1] > evicts[0]:
+                self._before_write(number, many.evict_rows[evicts[0] : evicts[-1]])
+                offset = pages.ring.sections.start(f"{number}.left") // 4
+                self._pool.scatter_pages(
+                    pages.words[run.pages],
+                    offset,
+                    many.evict_rows,
+                    evicts,
+                    self.slow[number].records,
+                )
+            note_pages(
+                self._row_of[number],
+                many.fill_rows,
+                many.fill_slots,
+                fills,
+                many.evict_slots,
+                evicts,
+            )
 
     def settle(self) -> None:
         """Write every row on the device back, without sending it away."""
@@ -73,7 +99,7 @@ class Held:
         """Have the rows on the host that a step aside needs."""
         for number, group in enumerate(plan.groups):
             if group.lent is not None:
-                self.take(number, group.lent.rows.numpy(), group.lent.slots.numpy())
+                self.take(number, group.lent.rows, group.lent.slots)
 
     def take_back(self, plan: Plan) -> None:
         """After a step aside: lent rows are in their slots again, and those that leave are gone."""
@@ -81,8 +107,8 @@ class Held:
             if group.lent is not None:
                 self.put(number, group.lent)
             if group.evict is not None:
-                self.take(number, group.evict.rows.numpy(), group.evict.slots.numpy())
-                self._row_of[number][group.evict.slots.numpy()] = -1
+                self.take(number, group.evict.rows, group.evict.slots)
+                self._row_of[number][group.evict.slots] = -1
 
     def copy_in(self, rows: Sequence[Array], arena: Arena) -> None:
         """Copy rows of the slow store to the first slots of another arena."""

@@ -57,3 +57,47 @@ def long_lists(
             long += 1
     long_starts[long] = chunks
     return long, chunks
+
+
+@compiled
+def pack_cold(
+    words: Array,
+    starts: Array,
+    lookups: Array,
+    places: Array,
+    slots: Array,
+    fills: Array,
+    fill_slots: Array,
+    evicts: Array,
+    evict_slots: Array,
+) -> None:
+    """Write where rows are into several blocks, for plans that the device finishes.
+
+    Args:
+        words: int32, the blocks; changed.
+        starts: Where in a block the counts, the places and slots of lookups, the slots of rows that
+            come and of rows that leave begin.
+        lookups: Where those of each plan begin, and the end of the last.
+        places: Of lookups.
+        slots: Of lookups.
+        fills: As `lookups`, of rows that come.
+        fill_slots: Of rows that come.
+        evicts: As `lookups`, of rows that leave.
+        evict_slots: Of rows that leave.
+    """
+    for page in range(len(lookups) - 1):
+        begin, end = lookups[page], lookups[page + 1]
+        for k in range(begin, end):
+            words[page, starts[1] + k - begin] = places[k]
+            words[page, starts[2] + k - begin] = slots[k]
+        counts = words[page, starts[0] : starts[0] + 6]
+        counts[:3] = 0
+        counts[5] = end - begin
+        begin, end = fills[page], fills[page + 1]
+        for k in range(begin, end):
+            words[page, starts[3] + k - begin] = fill_slots[k]
+        counts[3] = end - begin
+        begin, end = evicts[page], evicts[page + 1]
+        for k in range(begin, end):
+            words[page, starts[4] + k - begin] = evict_slots[k]
+        counts[4] = end - begin

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,10 +11,11 @@ import torch
 
 from slipstream.data.inputs import Array
 from slipstream.embedding.device.group_packing import GroupPacking, needs_of
+from slipstream.embedding.device.narrow import pack_cold
 from slipstream.embedding.device.sections import Section, Sections
 from slipstream.embedding.kernels.rows import parameters
 from slipstream.embedding.spec import Layout
-from slipstream.plan import Plan
+from slipstream.plan import Emitted, Plan
 
 _SPARE = 1.25
 
@@ -93,27 +94,68 @@ class Packing:
         return all(size <= self.room[name] for name, size in needed.items())
 
     def pack(self, plan: Plan, factor: float, into: Mapping[str, Array]) -> None:
-        """Write a plan into the arrays of a block, all but dense weights and rows that come.
+        """Write a plan into the arrays of a block, all but dense weights and rows that come."""
+        pack_inputs(plan, into)
+        self.pack_rows(plan, factor, into)
+
+    def pack_rows(self, plan: Plan, factor: float, into: Mapping[str, Array]) -> None:
+        """Write into the arrays of a block where rows are and how they move.
 
         Args:
             plan: The plan.
             factor: Of all learning rates.
             into: The arrays of the block.
         """
-        into["labels"][:] = plan.labels.numpy()
-        into["weight"][:] = plan.weight.numpy()
-        into["dense"][:] = plan.dense.numpy()
-        into["logit_offset"][:] = 0 if plan.logit_offset is None else plan.logit_offset.numpy()
+        self.pack_step(plan, factor, into)
+        for number, (packing, one) in enumerate(zip(self.groups, plan.groups, strict=True)):
+            packing.pack(one, {name: into[whole] for name, whole in self._names[number]})
+
+    def pack_step(self, plan: Plan, factor: float, into: Mapping[str, Array]) -> None:
+        """Write into the arrays of a block what is not about single rows."""
         into["spans"][:] = 0, plan.parts[0] if plan.parts else self.inputs, self.inputs
         into["n_valid"][:] = plan.n_valid
-        if plan.ids is not None:
-            into["ids"][:] = plan.ids.numpy()
-        for number, (packing, one) in enumerate(zip(self.groups, plan.groups, strict=True)):
-            own = packing.group.optimizer
+        for number, group in enumerate(self.layout.groups):
+            own = group.optimizer
             into["parameters"][number] = parameters(
                 own, own.lr * factor, plan.step, np.dtype(np.float64)
             )
-            packing.pack(one, {name: into[whole] for name, whole in self._names[number]})
+
+    def pack_many(
+        self, number: int, many: Emitted, lookups: Array, fills: Array, evicts: Array, words: Array
+    ) -> None:
+        """Write where the rows of a group are into several blocks, for plans made together.
+
+        Args:
+            number: The group's.
+            many: What the plans say.
+            lookups: Where those of each plan begin, and the end of the last.
+            fills: The same of rows that come.
+            evicts: The same of rows that leave.
+            words: The blocks.
+        """
+        names = ("counts", "cold_places", "cold_slots", "fill", "evict")
+        starts = [self.sections.start(f"{number}.{name}") // 4 for name in names]
+        pack_cold(
+            words,
+            np.array(starts, dtype=np.int64),
+            lookups,
+            many.places,
+            many.slots,
+            fills,
+            many.fill_slots,
+            evicts,
+            many.evict_slots,
+        )
+
+
+def pack_inputs(plan: Plan, into: Mapping[str, Array]) -> None:
+    """Write the inputs of a plan into the arrays of a block: most of its bytes."""
+    into["labels"][:] = plan.labels.numpy()
+    into["weight"][:] = plan.weight.numpy()
+    into["dense"][:] = plan.dense.numpy()
+    into["logit_offset"][:] = 0 if plan.logit_offset is None else plan.logit_offset.numpy()
+    if plan.ids is not None:
+        into["ids"][:] = plan.ids.numpy()
 
 
 def needs(plan: Plan) -> dict[str, int]:
@@ -123,6 +165,12 @@ def needs(plan: Plan) -> dict[str, int]:
         for number, group in enumerate(plan.groups)
         for name, size in needs_of(group).items()
     }
+
+
+def needs_of_all(plans: Sequence[Plan]) -> dict[str, int]:
+    """The room that is enough for each of several plans."""
+    all_needs = [needs(plan) for plan in plans]
+    return {name: max(one[name] for one in all_needs) for name in all_needs[0]}
 
 
 def room_for(needed: Mapping[str, int], before: Mapping[str, int] | None = None) -> dict[str, int]:

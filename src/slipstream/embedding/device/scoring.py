@@ -71,21 +71,21 @@ def _weights(store: RowStore, rows: Array) -> Tensor:
 
 def _others(batch: Batch, found: Numbered) -> tuple[Array, Array] | None:
     """The lookups of rows that do not stay: their places, and their rows."""
-    columns, limits = found.columns.numpy(), found.limits.numpy()
-    starts, sizes = found.starts.numpy(), found.sizes.numpy()
-    n, features = batch.n_valid, len(columns)
+    columns = found.columns.numpy()
+    n, lookups = batch.n_valid, batch.n_valid * len(columns)
     ids = np.ascontiguousarray(batch.ids.numpy()[:n][:, columns])
-    unsigned = np.uint32 if ids.itemsize == 4 else np.uint64
-    masks = np.empty(n, dtype=np.uint32)
-    places, rows = np.empty(n * features, dtype=np.int32), np.empty(n * features, dtype=np.int64)
-    end = 0
-    for first in range(0, features, cold.AT_ONCE):
-        some = slice(first, first + cold.AT_ONCE)
-        cold.not_kept(ids[:, some].view(unsigned), limits[some].astype(unsigned), masks)
-        tables = (starts[some], sizes[some])
-        out = (places[end:], rows[end:])
-        count = cold.cold_lookups(ids[:, some], masks, first, features, *tables, *out)
-        if count < 0:
-            return None
-        end += count
-    return places[:end], rows[:end]
+    ids = ids.view(np.uint32 if ids.itemsize == 4 else np.uint64)
+    places, rows = np.empty(lookups, dtype=np.int32), np.empty(lookups, dtype=np.int64)
+    bounds = np.empty(2, dtype=np.int64)
+    wrong = cold.scan(
+        ids,
+        n,
+        max(1, n),
+        found.limits.numpy().astype(ids.dtype),
+        found.starts.numpy(),
+        found.sizes.numpy(),
+        places,
+        rows,
+        bounds,
+    )
+    return None if wrong else (places[: bounds[1]], rows[: bounds[1]])

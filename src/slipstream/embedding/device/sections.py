@@ -52,6 +52,25 @@ class Sections:
             start += _aligned(one.bytes)
         return views
 
+    def start(self, name: str) -> int:
+        """Where a tensor begins, in bytes."""
+        start = 0
+        for other, one in self.all.items():
+            if other == name:
+                return start
+            start += _aligned(one.bytes)
+        raise KeyError(name)
+
+    def stacked(self, pages: Array) -> dict[str, Array]:
+        """The same of many blocks at once, `[blocks, ...]`, in host memory."""
+        views = {}
+        for name, one in self.all.items():
+            dtype = _NUMPY[one.dtype]
+            inside = np.empty(one.shape, dtype).strides
+            shape, strides = (len(pages), *one.shape), (pages.strides[0], *inside)
+            views[name] = np.ndarray(shape, dtype, pages, self.start(name), strides)
+        return views
+
     def arrays(self, block: Array) -> dict[str, Array]:
         """The same, of a block in host memory."""
         views, start = {}, 0

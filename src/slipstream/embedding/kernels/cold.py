@@ -14,6 +14,7 @@ from slipstream.data.inputs import Array
 SLOT, USED = 0, 1
 AT_ONCE = 32
 """Features that are looked at together."""
+_NEAR = 64
 _PRODUCT = np.int64(0x077CB531)
 _LOW = np.int64(0xFFFFFFFF)
 _PLACE = np.zeros(32, dtype=np.int64)
@@ -22,7 +23,7 @@ for _bit in range(32):
 
 
 @compiled
-def not_kept(ids: Array, limits: Array, masks: Array) -> None:
+def _not_kept(ids: Array, limits: Array, masks: Array) -> None:
     """For each input the features whose rows are not kept, as bits.
 
     Args:
@@ -43,7 +44,7 @@ def not_kept(ids: Array, limits: Array, masks: Array) -> None:
 
 
 @compiled
-def cold_lookups(
+def _cold_lookups(
     ids: Array,
     masks: Array,
     first: int,
@@ -52,60 +53,166 @@ def cold_lookups(
     sizes: Array,
     places: Array,
     rows: Array,
+    found: int,
 ) -> int:
-    """Write the lookups of rows that are not kept; returns how many.
+    """Write the lookups of rows that are not kept behind the first `found`; returns how many.
 
-    If an id is out of range, returns -1 minus its place.
+    The first of each input comes first, then the second of those that have one, and so on: nothing
+    here depends on what is not known yet, so no branch is guessed wrong.
 
     Args:
         ids: Of some features, `[inputs, features]`.
-        masks: Which of these are of rows that are not kept.
+        masks: Which of these are of rows that are not kept; used up.
         first: The first of these features.
         features: How many there are in all.
         starts: Where the rows of each one's table begin.
-        sizes: Rows of that table.
+        sizes: Rows of that table; a row beyond that is -1.
         places: Out: `input * features + feature`.
         rows: Out: the rows.
+        found: How many lookups there are already.
     """
-    found = 0
+    left = np.empty(len(ids), dtype=np.int32)
+    count = 0
     for i in range(len(ids)):
-        mask = masks[i]
-        while mask:
+        left[count] = i
+        count += masks[i] != 0
+    while count:
+        still = 0
+        for k in range(count):
+            i = left[k]
+            mask = masks[i]
             lowest = np.uint32(mask & (~mask + np.uint32(1)))
             f = _PLACE[((np.int64(lowest) * _PRODUCT) & _LOW) >> np.int64(27)]
             value = np.int64(ids[i, f])
-            if value < 0 or value >= sizes[f]:
-                return -1 - (i * features + first + f)
-            places[found] = i * features + first + f
-            rows[found] = starts[f] + value
-            found += 1
-            mask = np.uint32(mask ^ lowest)
+            inside = (value >= 0) & (value < sizes[f])
+            places[found + k] = i * features + first + f
+            rows[found + k] = starts[f] + value if inside else -1
+            masks[i] = mask ^ lowest
+            left[still] = i
+            still += mask != lowest
+        found += count
+        count = still
     return found
 
 
 @compiled
-def enter(rows: Array, known: Array, first: int, step: int) -> tuple[int, int]:
-    """The rows of a batch are used at a step of the window that begins at step `first`.
+def scan(
+    ids: Array,
+    inputs: int,
+    capacity: int,
+    limits: Array,
+    starts: Array,
+    sizes: Array,
+    places: Array,
+    rows: Array,
+    bounds: Array,
+) -> int:
+    """Write the lookups of rows that are not kept, of batches that lie side by side.
+
+    If an id is out of range, returns -1 minus a place of one among those of all batches, else 0.
+
+    Args:
+        ids: Unsigned, so that a negative one is not kept either; `[inputs, features]`.
+        inputs: How many there are; what lies behind them is padding.
+        capacity: Inputs of a batch.
+        limits: How many rows of each feature's table are kept, of the type of the ids.
+        starts: Where the rows of each one's table begin.
+        sizes: Rows of that table.
+        places: Out: `input of its batch * features + feature`.
+        rows: Out: the rows.
+        bounds: Out: where the lookups of each batch begin, and the end of the last.
+    """
+    features = ids.shape[1]
+    masks = np.empty(capacity, dtype=np.uint32)
+    found = 0
+    for batch in range(len(bounds) - 1):
+        bounds[batch] = found
+        begin = min(batch * capacity, inputs)
+        end = min(begin + capacity, inputs)
+        for first in range(0, features, AT_ONCE):
+            some = slice(first, min(first + AT_ONCE, features))
+            mine = ids[begin:end, some]
+            _not_kept(mine, limits[some], masks)
+            found = _cold_lookups(
+                mine, masks, first, features, starts[some], sizes[some], places, rows, found
+            )
+    bounds[-1] = found
+    wrong = np.int64(0)
+    for k in range(found):
+        wrong |= rows[k]
+    if wrong < 0:
+        for batch in range(len(bounds) - 1):
+            for k in range(bounds[batch], bounds[batch + 1]):
+                if rows[k] < 0:
+                    return -1 - batch * capacity * features - places[k]
+    return 0
+
+
+@compiled
+def _bring_near(rows: Array, known: Array) -> int:
+    """Have what is known of rows come from memory, many at a time, before each is looked at."""
+    near = 0
+    for k in range(len(rows)):
+        near |= known[rows[k], USED]
+    return near
+
+
+@compiled
+def enter(
+    rows: Array,
+    bounds: Array,
+    known: Array,
+    first: int,
+    step: int,
+    room: int,
+    new: Array,
+    after: Array,
+) -> int:
+    """The rows of some batches are used at steps from `step` on, in a window from step `first` on.
+
+    Batches behind the first for which there is no room are left out: whether they can use its rows
+    depends on whether it waits for room, or is trained aside.
+
+    Args:
+        rows: Of the lookups, not distinct.
+        bounds: Where those of each batch begin, and the end of the last.
+        known: Slot and last use of every row; changed.
+        first: The first step of the window.
+        step: That of the first of these batches.
+        room: For how many rows there is room.
+        new: Out: for each how many of its rows no batch before it uses from `first` on.
+        after: Out: the last step after which one of these was sent away, if it is larger: they are
+            not to be read before that has landed.
 
     Returns:
-        How many of its rows no batch before it uses from then on, and the last step after which
-        one of these was sent away: it is not to be read before that has landed.
+        How many batches were not left out.
     """
-    new = after = 0
-    for k in range(len(rows)):
-        row = rows[k]
-        used = known[row, USED]
-        if used < first:
-            new += 1
-            after = max(after, used)
-        if used < step:
-            known[row, USED] = step
-    return new, after
+    for batch in range(len(bounds) - 1):
+        count = last = 0
+        now = step + batch
+        end = bounds[batch + 1]
+        for begin in range(bounds[batch], end, _NEAR):
+            stop = min(begin + _NEAR, end)
+            _bring_near(rows[begin:stop], known)
+            for k in range(begin, stop):
+                row = rows[k]
+                used = known[row, USED]
+                is_new = used < first
+                count += is_new
+                last = max(last, used if is_new else 0)
+                known[row, USED] = max(used, now)
+        new[batch] = count
+        after[batch] = max(after[batch], last)
+        room -= count
+        if room < 0:
+            return batch + 1
+    return len(bounds) - 1
 
 
 @compiled
 def emit(
     rows: Array,
+    bounds: Array,
     known: Array,
     step: int,
     free: Array,
@@ -113,46 +220,59 @@ def emit(
     slots: Array,
     fill_rows: Array,
     fill_slots: Array,
+    fills: Array,
     evict_rows: Array,
     evict_slots: Array,
-) -> tuple[int, int]:
-    """Give the rows of the next batch their slots, and send away those that no later one uses.
+    evicts: Array,
+) -> int:
+    """Give the rows of the next batches their slots, and send away those that no later one uses.
 
     Args:
         rows: Of the lookups, not distinct.
+        bounds: Where those of each batch begin, and the end of the last.
         known: Slot and last use of every row; changed.
-        step: The batch's.
+        step: That of the first of these batches.
         free: A stack of free slots; changed.
         n_free: Its height.
         slots: Out: of the lookups.
         fill_rows: Out: rows to bring in.
         fill_slots: Out: their slots.
+        fills: Out: where those of each batch begin, and the end of the last.
         evict_rows: Out: rows to write back after the step.
         evict_slots: Out: their slots.
+        evicts: Out: where those of each batch begin, and the end of the last.
 
     Returns:
-        How many rows come and how many leave.
+        The height of the stack.
     """
     filled = gone = 0
-    for k in range(len(rows)):
-        row = rows[k]
-        slot = known[row, SLOT]
-        if slot < 0:
-            n_free -= 1
-            slot = free[n_free]
-            known[row, SLOT] = slot
-            fill_rows[filled] = row
-            fill_slots[filled] = slot
-            filled += 1
-        slots[k] = slot
-    for k in range(len(rows)):
-        row = rows[k]
-        slot = known[row, SLOT]
-        if slot >= 0 and known[row, USED] == step:
-            known[row, SLOT] = -1
-            free[n_free] = slot
-            n_free += 1
-            evict_rows[gone] = row
-            evict_slots[gone] = slot
-            gone += 1
-    return filled, gone
+    base = bounds[0]
+    for batch in range(len(bounds) - 1):
+        fills[batch], evicts[batch] = filled, gone
+        end = bounds[batch + 1]
+        for begin in range(bounds[batch], end, _NEAR):
+            stop = min(begin + _NEAR, end)
+            _bring_near(rows[begin:stop], known)
+            for k in range(begin, stop):
+                row = rows[k]
+                slot = known[row, SLOT]
+                if slot < 0:
+                    n_free -= 1
+                    slot = free[n_free]
+                    known[row, SLOT] = slot
+                    fill_rows[filled] = row
+                    fill_slots[filled] = slot
+                    filled += 1
+                slots[k - base] = slot
+        for k in range(bounds[batch], bounds[batch + 1]):
+            row = rows[k]
+            slot = known[row, SLOT]
+            if slot >= 0 and known[row, USED] == step + batch:
+                known[row, SLOT] = -1
+                free[n_free] = slot
+                n_free += 1
+                evict_rows[gone] = row
+                evict_slots[gone] = slot
+                gone += 1
+    fills[-1], evicts[-1] = filled, gone
+    return n_free

@@ -1,0 +1,126 @@
+"""Pages of memory in pairs, one on the host and one on the device, used in turn.
+
+They stay where they are, so that a recorded step finds them by their number.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slipstream.data.inputs import Array
+from slipstream.embedding.device.lanes import Lane, Mark
+from slipstream.embedding.device.sections import Sections
+from slipstream.errors import SlipstreamError
+
+
+@dataclass
+class Pages:
+    """Some pages of a ring, one behind the other.
+
+    Args:
+        ring: The ring.
+        first: The number of the first.
+        count: How many.
+        free: When what was last asked of them is done; None while they are in use.
+    """
+
+    ring: Ring
+    first: int
+    count: int
+    free: Mark | None = None
+
+    @property
+    def host(self) -> Tensor:
+        """Their bytes on the host."""
+        return self.ring.host[self.first : self.first + self.count]
+
+    @property
+    def device(self) -> Tensor:
+        """Their bytes on the device."""
+        return self.ring.device[self.first : self.first + self.count]
+
+    def stacked(self, name: str) -> Array:
+        """A section of all of them, on the host."""
+        return self.ring.stacked[name][self.first : self.first + self.count]
+
+    @property
+    def words(self) -> Array:
+        """Their bytes on the host, four at a time."""
+        return self.ring.words[self.first : self.first + self.count]
+
+    @property
+    def arrays(self) -> list[dict[str, Array]]:
+        """What is in each of them, on the host."""
+        return self.ring.arrays[self.first : self.first + self.count]
+
+
+class Ring:
+    """Hands out pages.
+
+    Args:
+        sections: What is in each.
+        pages: How many there are.
+        device: Where the other half of each is.
+    """
+
+    def __init__(self, sections: Sections, pages: int, device: torch.device) -> None:
+        self.sections, self._pages = sections, pages
+        shape = (pages, sections.bytes)
+        self.host = torch.zeros(shape, dtype=torch.uint8, pin_memory=device.type == "cuda")
+        self.device = torch.zeros_like(self.host, device=device)
+        self.arrays = [sections.arrays(one) for one in self.host.numpy()]
+        self.stacked = sections.stacked(self.host.numpy())
+        self.words = self.host.numpy().view(np.int32)
+        # Steps under way may still use the memory that is new here, and it is cleared after them:
+        # a copy that goes on beside the computation must wait for both.
+        self._made = Lane(device, current=True).mark()
+        self._next = 0
+        self._taken: deque[Pages] = deque()
+        self._changed = threading.Condition()
+        self._stopped = False
+
+    def take(self, count: int) -> Pages:
+        """So many pages, when what was last asked of them is done."""
+        begin, self._next = self._next, self._next + count
+        if self._next > self._pages:  # what is left at the end is too little: it is passed over
+            self._next = count
+        first = self._next - count
+        marks = [self._made]
+        with self._changed:
+            while self._taken and _in_the_way(self._taken[0], begin, first, self._next):
+                before = self._taken.popleft()
+                while before.free is None and not self._stopped:
+                    self._changed.wait()
+                if before.free is None:
+                    raise SlipstreamError("No more plans are taken: what carries them is closed.")
+                marks.append(before.free)
+            pages = Pages(self, first, count)
+            self._taken.append(pages)
+        for mark in marks:
+            mark.wait()
+        return pages
+
+    def give_back(self, pages: Pages, free: Mark) -> None:
+        """Let pages be used again once the work up to a mark is done."""
+        with self._changed:
+            pages.free = free
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Whoever waits for pages is told that there will be none."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+
+def _in_the_way(pages: Pages, begin: int, first: int, end: int) -> bool:
+    """Whether pages lie between `begin` and `end`, going round the ring by way of `first`."""
+    if first < begin and pages.first >= begin:
+        return True
+    return pages.first < end and first < pages.first + pages.count

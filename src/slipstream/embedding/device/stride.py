@@ -1,0 +1,164 @@
+"""Plans that travel to a device together: what is done once for all of them costs each little."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from slipstream.data.inputs import Array
+from slipstream.embedding.device.lanes import Mark
+from slipstream.embedding.device.packing import Packing, pack_inputs
+from slipstream.embedding.device.ring import Pages
+from slipstream.plan import Emitted, Plan
+
+_INPUTS = {"labels": "labels", "weight": "weights", "dense": "dense"}
+
+
+class Run(NamedTuple):
+    """Plans in a row that were made together, or one that was not.
+
+    Args:
+        page: The first of them in its stride.
+        length: How many.
+        many: For each group what all plans say that were made together; None for one alone.
+        at: Which of those is the first of these.
+    """
+
+    page: int
+    length: int
+    many: tuple[Emitted, ...] | None = None
+    at: int = 0
+
+    @property
+    def pages(self) -> slice:
+        """Their pages in the stride."""
+        return slice(self.page, self.page + self.length)
+
+    def bounds(self, whole: Array) -> Array:
+        """The part of the bounds of all plans that is theirs."""
+        return whole[self.at : self.at + self.length + 1]
+
+
+def runs(plans: Sequence[Plan]) -> list[Run]:
+    """Which plans in a row were made together."""
+    found: list[Run] = []
+    for page, plan in enumerate(plans):
+        colds = [group.cold for group in plan.groups]
+        last = found[-1] if found else None
+        if any(cold is None for cold in colds):
+            found.append(Run(page, 1))
+            continue
+        many, at = tuple(cold.many for cold in colds if cold), colds[0].at if colds[0] else 0
+        if last and last.many and last.many[0] is many[0] and last.at + last.length == at:
+            found[-1] = last._replace(length=last.length + 1)
+        else:
+            found.append(Run(page, 1, many, at))
+    return found
+
+
+class Coming(NamedTuple):
+    """A plan that is to be sent.
+
+    Args:
+        plan: The plan.
+        factor: Of all learning rates in its step.
+        number: How often dense weights have moved, with its step.
+    """
+
+    plan: Plan
+    factor: float
+    number: int
+
+
+@dataclass
+class Stride:
+    """Some plans on their way to the device, with the rows that come for them.
+
+    Args:
+        packing: How they are packed.
+        pages: Where, each in its page.
+        plans: The plans, in the order of their steps.
+        packed: Done when their inputs are in their pages.
+        there: When all of it is on the device.
+    """
+
+    packing: Packing
+    pages: Pages
+    plans: list[Plan]
+    packed: list[Future[None]] = field(default_factory=list)
+    there: Mark = field(default_factory=Mark)
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """Which of the plans were made together."""
+        return runs(self.plans)
+
+    @property
+    def after(self) -> int:
+        """The step whose write-backs must have landed before their rows are read."""
+        return max(plan.after for plan in self.plans)
+
+    def pack_inputs(self, first: int, end: int) -> None:
+        """Write the inputs of some plans into their pages: all at once that were read at once."""
+        while first < end:
+            plan = self.plans[first]
+            together, place = plan.together, plan.place
+            count = 1
+            while (
+                together is not None
+                and first + count < end
+                and self.plans[first + count].together is together
+            ):
+                count += 1
+            if together is None or plan.logit_offset is not None:
+                pack_inputs(plan, self.pages.arrays[first])
+                count = 1
+            else:
+                pages, some = slice(first, first + count), slice(place, place + count)
+                for name, of in _INPUTS.items():
+                    self.pages.stacked(name)[pages] = together.arrays[of][some]
+                self.pages.stacked("logit_offset")[pages] = 0
+                if plan.ids is not None:
+                    self.pages.stacked("ids")[pages] = together.arrays["ids"][some]
+            first += count
+
+
+class Outcome(NamedTuple):
+    """What some steps gave, each in its page, on its way to the host.
+
+    Args:
+        pages: Where it is.
+        plans: Their plans.
+        runs: Which of these were made together.
+        there: When it is there.
+    """
+
+    pages: Pages
+    plans: list[Plan]
+    runs: list[Run]
+    there: Mark
+
+
+def strides(coming: Iterable[Coming], most: int) -> Iterator[list[Coming]]:
+    """Cut plans into what can travel together.
+
+    Rows of a whole stride are read before its first step. So a plan that waits for what an earlier
+    step of its stride writes back begins another one. A plan in the slow tier does not travel.
+
+    Args:
+        coming: The plans, in order.
+        most: The most that travel together.
+    """
+    some: list[Coming] = []
+    for one in coming:
+        apart = some and (one.plan.after >= some[0].plan.step or len(some) == most)
+        if some and (apart or one.plan.aside):
+            yield some
+            some = []
+        if not one.plan.aside:
+            some.append(one)
+    if some:
+        yield some

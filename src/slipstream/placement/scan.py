@@ -1,0 +1,154 @@
+"""Finds the lookups of rows that are not kept, of batches that were read at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from slipstream.data.batch import Batch
+from slipstream.data.inputs import Array
+from slipstream.embedding.kernels import cold
+from slipstream.embedding.spec import Group, Layout
+from slipstream.errors import DataError
+
+
+class Kept(NamedTuple):
+    """The kept rows of one group, which are the first of each of its tables.
+
+    Args:
+        columns: For each feature its column in the block of single ids.
+        limits: How many rows of its table are kept.
+        starts: Where the rows of its table begin.
+        sizes: How many there are.
+        bases: The slot of the first of them.
+    """
+
+    columns: Array
+    limits: Array
+    starts: Array
+    sizes: Array
+    bases: Array
+
+
+def kept_of(layout: Layout, group: Group, singles: Sequence[str], keep: Array) -> Kept | None:
+    """How a device finds kept rows by comparing ids, or None where it cannot.
+
+    It can where every feature is a single one and the kept rows of each table are its first.
+
+    Args:
+        layout: Tables and features.
+        group: One of its groups.
+        singles: The names of the columns in the block of single ids, in order.
+        keep: The kept rows, in order of their slots.
+    """
+    if group.sequences or any(layout.features[n].kind != "single" for n in group.features):
+        return None
+    limits, bases = {}, {}
+    end = 0
+    for table, start, stop in zip(group.tables, group.starts, group.starts[1:], strict=False):
+        count = int(np.count_nonzero((keep >= start) & (keep < stop)))
+        if not np.array_equal(keep[end : end + count], np.arange(start, start + count)):
+            return None
+        limits[table.name], bases[table.name] = count, end
+        end += count
+    features = [layout.features[n] for n in group.features]
+    return Kept(
+        columns=np.array([singles.index(f.column) for f in features], dtype=np.int64),
+        limits=np.array([limits[f.table] for f in features], dtype=np.int32),
+        starts=np.array([group.start(f.table) for f in features], dtype=np.int64),
+        sizes=np.array([layout.table(f.table).rows for f in features], dtype=np.int64),
+        bases=np.array([bases[f.table] for f in features], dtype=np.int32),
+    )
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """The lookups of rows that are not kept, of one group and some batches.
+
+    Args:
+        places: int32: `input * features + feature`.
+        rows: The rows, in the same order.
+        bounds: Where the lookups of each batch begin, and the end of the last.
+    """
+
+    places: Array
+    rows: Array
+    bounds: Array
+
+
+def joined(first: Scanned, second: Scanned) -> Scanned:
+    """The lookups of batches, and of those that follow them."""
+    return Scanned(
+        np.concatenate([first.places, second.places]),
+        np.concatenate([first.rows, second.rows]),
+        np.concatenate([first.bounds, second.bounds[1:] + first.bounds[-1]]),
+    )
+
+
+class Scanner:
+    """Looks at the ids of one group, for one thread.
+
+    Args:
+        kept: Its kept rows.
+        names: The column of each of its features, for an error.
+    """
+
+    def __init__(self, kept: Kept, names: Sequence[str]) -> None:
+        self._kept, self._names = kept, names
+        self._side_by_side = bool((np.diff(kept.columns) == 1).all())
+        self._limits = {size: kept.limits.astype(f"u{size}") for size in (4, 8)}
+        self._places, self._rows = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
+
+    def scan(self, batches: Sequence[Batch]) -> Scanned:
+        """The lookups of batches that were read at once, or of one."""
+        together, one = batches[0].together, batches[0]
+        ids, inputs = one.ids.numpy(), one.n_valid
+        if len(batches) > 1:
+            assert together is not None, "they were read at once"
+            whole, first = together.arrays["ids"], one.place * one.capacity
+            ids, inputs = whole.reshape(-1, whole.shape[2])[first:], together.inputs - first
+        inputs = min(inputs, len(batches) * one.capacity)
+        ids = self._columns(ids[:inputs])
+        # Room for all of them, though few are found: new memory would cost more than they do.
+        if ids.size > len(self._places):
+            self._places, self._rows = np.empty(ids.size, np.int32), np.empty(ids.size, np.int64)
+        bounds = np.empty(len(batches) + 1, dtype=np.int64)
+        wrong = cold.scan(
+            ids.view(f"u{ids.itemsize}"),
+            inputs,
+            one.capacity,
+            self._limits[ids.itemsize],
+            self._kept.starts,
+            self._kept.sizes,
+            self._places,
+            self._rows,
+            bounds,
+        )
+        if wrong:
+            at, feature = divmod(-1 - wrong, len(self._names))
+            number = int(batches[at // one.capacity].numbers[at % one.capacity])
+            raise DataError(
+                f"Input {number} has the id {ids[at, feature]} in column "
+                f"{self._names[feature]!r}, whose table has {self._kept.sizes[feature]:,} rows."
+            )
+        found = int(bounds[-1])
+        return Scanned(self._places[:found].copy(), self._rows[:found].copy(), bounds)
+
+    def _columns(self, ids: Array) -> Array:
+        """The columns of the features; not copied where they stand side by side."""
+        columns = self._kept.columns
+        if self._side_by_side and len(columns):
+            return ids[:, columns[0] : columns[0] + len(columns)]
+        return np.ascontiguousarray(ids[:, columns])
+
+
+def read_at_once(batches: Iterable[Batch], most: int) -> Iterator[list[Batch]]:
+    """Batches that were read at once, or some of them; none is waited for to have more."""
+    coming = iter(batches)
+    for first in coming:
+        left = 0 if first.together is None else first.together.batches - first.place - 1
+        yield [first, *islice(coming, min(left, most - 1))]
