@@ -1,11 +1,13 @@
 """What a GPU trains beside what a CPU does; needs one."""
 
+import json
 import os
 
+import command_line
 import pytest
 from in_process import run
 
-from slipstream import Dataset, Recipe, synthesize
+from slipstream import Dataset, Recipe, estimate, synthesize
 from slipstream.config import Config
 from slipstream.training.loop import train
 
@@ -77,3 +79,19 @@ def test_verify_holds_by_the_command(strategy, size, folder):
     ended = run(*words)
     assert ended.exit_code == 0, ended.output
     assert ended.stdout.count(": holds") == 2
+
+
+@pytest.mark.parametrize("batch", [1024, 16384])
+def test_the_memory_of_the_device_is_near_its_estimate(batch, tmp_path):
+    data = synthesize(Recipe("avazu", 150_000, min_count=0), tmp_path / "clicks")
+    keys = ["placement.fast_memory=20%", "evaluate.at=[]", "log.tensorboard=false", "compile=off"]
+    config = Config(strategy="fast", batch_size=batch, device=DEVICE).with_settings(keys)
+    config.write(tmp_path / "config.yaml")
+    # In a process of its own: memory that a test has used before would count.
+    done = command_line.run(
+        "train", data, "--out", tmp_path / "run", "--config", tmp_path / "config.yaml"
+    )
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    told = sum(estimate(Dataset.open(data), config).device.values())
+    assert told == pytest.approx(summary["peak_memory_bytes"]["device"], rel=0.1)
