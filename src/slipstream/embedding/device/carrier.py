@@ -290,7 +290,7 @@ class Carrier:
             for number, slow in enumerate(self.held.slow):
                 if run.many is not None:
                     bounds, words = run.bounds(run.many[number].fills), stride.pages.words
-                    offset = stride.packing.sections.start(f"{number}.staged") // 4
+                    offset = stride.packing.sections.starts[f"{number}.staged"] // 4
                     rows = run.many[number].fill_rows
                     self._gathers.gather_pages(slow.records, rows, bounds, words[run.pages], offset)
                     continue
