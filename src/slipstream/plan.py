@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
@@ -292,6 +292,13 @@ class Planner:
     def plans(self, batches: Iterable[Batch], step: int = 1) -> Iterator[Plan]:
         """The plan of each batch; the first is step number `step`."""
         placed = self._placement.place(batches, step, update=self._update, moves=self._moves)
+        try:
+            yield from self._made(placed, step)
+        finally:
+            if isinstance(placed, Generator):
+                placed.close()
+
+    def _made(self, placed: Iterator[Placed], step: int) -> Iterator[Plan]:
         for number, (batch, groups, after, parts) in enumerate(placed, start=step):
             yield Plan(
                 step=number,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -99,13 +100,18 @@ class Cold:
             for _ in range(2)
         ]
 
-    def place(self, batches: Iterable[Batch], step: int) -> Iterator[ColdPlaced]:
+    def place(self, batches: Iterable[Batch], step: int) -> Generator[ColdPlaced, None, None]:
         """What comes before each batch and what leaves after it; the first has number `step`."""
         tiers = [_Tier(rows, room) for rows, room in zip(self._rows, self._rooms, strict=True)]
+        with closing(self._scanned(batches)) as coming:
+            yield from self._placed(tiers, coming, step)
+
+    def _placed(
+        self, tiers: Sequence[_Tier], coming: Iterator[_Some], step: int
+    ) -> Iterator[ColdPlaced]:
         window: deque[_Some] = deque()
         held: _Some | None = None  # a batch for which there is no room yet
         rest: _Some | None = None
-        coming = self._scanned(batches)
         number = last = step  # of the next plan, and of the next batch to enter
         while True:
             while held is None:
@@ -137,7 +143,7 @@ class Cold:
         """The most batches that enter the window at once: it moves on by a part of itself."""
         return max(1, self._window // 4)
 
-    def _scanned(self, batches: Iterable[Batch]) -> Iterator[_Some]:
+    def _scanned(self, batches: Iterable[Batch]) -> Generator[_Some, None, None]:
         """Batches with their lookups of rows that are not kept; threads scan some ahead."""
         read = read_at_once(batches, self._at_once)
         if not self._scans_ahead:

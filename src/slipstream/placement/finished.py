@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -85,12 +86,14 @@ class Finished:
             yield from self._whole.place(batches, step, update=update, moves=moves)
             return
         kept = [len(room.keep) for room in self._rooms]
-        for batch, groups, after, aside in self._cold.place(batches, step):
-            if aside:
-                yield Placed(batch, self._aside(batch, groups), after)
-                continue
-            plans = (_plan(one, rows) for one, rows in zip(groups, kept, strict=True))
-            yield Placed(batch, tuple(plans), after)
+        # What is left half-way ends its threads at once: it does not wait to be forgotten.
+        with closing(self._cold.place(batches, step)) as placed:
+            for batch, groups, after, aside in placed:
+                if aside:
+                    yield Placed(batch, self._aside(batch, groups), after)
+                    continue
+                plans = (_plan(one, rows) for one, rows in zip(groups, kept, strict=True))
+                yield Placed(batch, tuple(plans), after)
 
     def _aside(self, batch: Batch, groups: Sequence[ColdPlan]) -> tuple[GroupPlan, ...]:
         """The plans of a batch that is trained in the slow tier."""

@@ -44,7 +44,7 @@ from slipstream.training.engine import Engine
 from slipstream.training.strategies import Tier, answers
 
 COUNTED = 1 << 20
-_WINDOW_INPUTS = 1 << 17  # a GPU is through with them in a few milliseconds
+_WINDOW_BATCHES, _WINDOW_INPUTS = 16, 1 << 17  # a GPU is through with them in milliseconds
 _TOGETHER = 16
 PREPARED = 3  # plans whose rows are on their way while a step is at work
 _AHEAD = 4  # batches that are read ahead of those being planned
@@ -244,7 +244,7 @@ def window_of(config: Config) -> int:
         return 0
     window = tier.window
     if tier.keep and window > 1 and config.device != "cpu" and not _waits(config):
-        window = max(window, -(-_WINDOW_INPUTS // config.batch_size))
+        window = max(window, _WINDOW_BATCHES, -(-_WINDOW_INPUTS // config.batch_size))
     return config.placement.window or window
 
 

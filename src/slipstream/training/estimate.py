@@ -15,6 +15,7 @@ from slipstream.data.dataset import Dataset
 from slipstream.data.inputs import Array
 from slipstream.data.layout import fixed_fields
 from slipstream.data.lookup import bytes_needed
+from slipstream.embedding.device.stride import STRIDES
 from slipstream.embedding.spec import Layout
 from slipstream.embedding.store import Record
 from slipstream.errors import ConfigError
@@ -121,6 +122,7 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
         weights=weights,
         states=_STATES[config.dense.optimizer],
         step=_step(model, dataset, config),
+        pages=STRIDES * build.together(config, rooms),
     )
     return Estimate(host, device)
 

@@ -12,7 +12,7 @@ from slipstream.placement.tier import Room
 # Bytes for each lookup of a batch: what a plan has of it on the device, and what finding the rows
 # that it touches takes meanwhile.
 _PLANNED, _FOUND = 16, 44
-_BLOCKS = 6  # of plans that are on their way or at work
+_SPARE = 1.25  # room for rows that come and leave, beyond what the first plans need
 # What PyTorch's allocator holds beyond what is in use at once, and libraries for their products.
 _HELD, _LIBRARIES = 1.15, 40 << 20
 # Where steps are recorded: activations are held twice, by the recording and by what runs outside
@@ -31,6 +31,7 @@ def device_parts(
     weights: int,
     states: int,
     step: int,
+    pages: int,
 ) -> dict[str, int]:
     """Bytes by part, in words.
 
@@ -43,6 +44,7 @@ def device_parts(
         weights: Dense weights.
         states: Values that the optimizer keeps of each.
         step: Bytes that the forward and the backward pass need at once.
+        pages: Plans that there is room for, and as many results.
     """
     libraries, held = _LIBRARIES, _HELD
     if rooms is not None:
@@ -57,10 +59,10 @@ def device_parts(
     slots = [room.slots for room in rooms]
     coming = [room.slots - len(room.keep) for room in rooms]
     rows = sum(size * min(some, inputs) for size, some in zip(sizes, coming, strict=True))
-    block = inputs * (input_bytes + 8 * lookups) + 2 * rows
+    block = inputs * (input_bytes + 8) + 2 * _SPARE * rows
     found = inputs * lookups * (_PLANNED + _FOUND)
     fast = sum(size * count for size, count in zip(sizes, slots, strict=True))
-    return {"fast": fast, "plans": math.ceil(_BLOCKS * block + found), **made}
+    return {"fast": fast, "plans": math.ceil(pages * block + found), **made}
 
 
 def what_fits(parts: Mapping[str, int], total: int) -> str:

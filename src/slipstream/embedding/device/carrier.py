@@ -30,14 +30,13 @@ from slipstream.embedding.device.lanes import Lane, Mark
 from slipstream.embedding.device.packing import Packing, needs_of_all, pack_inputs, room_for
 from slipstream.embedding.device.ring import Pages, Ring
 from slipstream.embedding.device.sections import Section, Sections
-from slipstream.embedding.device.stride import Coming, Outcome, Stride, strides
+from slipstream.embedding.device.stride import STRIDES, Coming, Outcome, Stride, strides
 from slipstream.embedding.mover import BeforeWrite, Clock
 from slipstream.embedding.store import RowStore
 from slipstream.errors import SlipstreamError
 from slipstream.plan import Moves, Plan
 
 _PACKERS = 2
-_STRIDES = 6  # with room: three wait, one is packed, and one is stepped through
 SayHow = Callable[[float, int, Array], None]
 """Writes down how dense weights move, with a factor of their learning rate in that step."""
 
@@ -126,7 +125,7 @@ class Carrier:
         packing = self._packing
         assert packing is not None, "it was chosen before"
         if self._in is None or self._in.sections is not packing.sections:
-            self._in = Ring(packing.sections, _STRIDES * self.together, self._arena.device)
+            self._in = Ring(packing.sections, STRIDES * self.together, self._arena.device)
         stride = Stride(packing, self._in.take(len(coming)), [one.plan for one in coming])
         # Most of the bytes are those of the inputs: other threads pack them meanwhile.
         ends = [len(coming) * part // _PACKERS for part in range(_PACKERS + 1)]
@@ -201,7 +200,7 @@ class Carrier:
     def room_for_outcome(self, sections: Sections, count: int) -> Pages:
         """Pages for what so many steps will give."""
         if self._out is None or self._out.sections is not sections:
-            self._out = Ring(sections, _STRIDES * self.together, self._arena.device)
+            self._out = Ring(sections, STRIDES * self.together, self._arena.device)
         try:
             return self._out.take(count)
         except SlipstreamError:
@@ -290,7 +289,7 @@ class Carrier:
             for number, slow in enumerate(self.held.slow):
                 if run.many is not None:
                     bounds, words = run.bounds(run.many[number].fills), stride.pages.words
-                    offset = stride.packing.sections.start(f"{number}.staged") // 4
+                    offset = stride.packing.sections.starts[f"{number}.staged"] // 4
                     rows = run.many[number].fill_rows
                     self._gathers.gather_pages(slow.records, rows, bounds, words[run.pages], offset)
                     continue

@@ -72,7 +72,7 @@ class Held:
             fills, evicts = run.bounds(many.fills), run.bounds(many.evicts)
             if evicts[-1] > evicts[0]:
                 self._before_write(number, many.evict_rows[evicts[0] : evicts[-1]])
-                offset = pages.ring.sections.start(f"{number}.left") // 4
+                offset = pages.ring.sections.starts[f"{number}.left"] // 4
                 self._pool.scatter_pages(
                     pages.words[run.pages],
                     offset,

@@ -134,7 +134,7 @@ class Packing:
             words: The blocks.
         """
         names = ("counts", "cold_places", "cold_slots", "fill", "evict")
-        starts = [self.sections.start(f"{number}.{name}") // 4 for name in names]
+        starts = [self.sections.starts[f"{number}.{name}"] // 4 for name in names]
         pack_cold(
             words,
             np.array(starts, dtype=np.int64),

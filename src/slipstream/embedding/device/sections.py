@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,20 +48,17 @@ class Sections:
 
     def tensors(self, block: Tensor) -> dict[str, Tensor]:
         """The tensors in a block, as views of it."""
-        views, start = {}, 0
+        views = {}
         for name, one in self.all.items():
+            start = self.starts[name]
             views[name] = block[start : start + one.bytes].view(one.dtype).view(one.shape)
-            start += _aligned(one.bytes)
         return views
 
-    def start(self, name: str) -> int:
-        """Where a tensor begins, in bytes."""
-        start = 0
-        for other, one in self.all.items():
-            if other == name:
-                return start
-            start += _aligned(one.bytes)
-        raise KeyError(name)
+    @cached_property
+    def starts(self) -> dict[str, int]:
+        """Where each tensor begins, in bytes."""
+        sizes = [_aligned(one.bytes) for one in self.all.values()]
+        return dict(zip(self.all, accumulate(sizes, initial=0), strict=False))
 
     def stacked(self, pages: Array) -> dict[str, Array]:
         """The same of many blocks at once, `[blocks, ...]`, in host memory."""
@@ -68,16 +67,15 @@ class Sections:
             dtype = _NUMPY[one.dtype]
             inside = np.empty(one.shape, dtype).strides
             shape, strides = (len(pages), *one.shape), (pages.strides[0], *inside)
-            views[name] = np.ndarray(shape, dtype, pages, self.start(name), strides)
+            views[name] = np.ndarray(shape, dtype, pages, self.starts[name], strides)
         return views
 
     def arrays(self, block: Array) -> dict[str, Array]:
         """The same, of a block in host memory."""
-        views, start = {}, 0
-        for name, one in self.all.items():
-            views[name] = np.ndarray(one.shape, _NUMPY[one.dtype], block, start)
-            start += _aligned(one.bytes)
-        return views
+        return {
+            name: np.ndarray(one.shape, _NUMPY[one.dtype], block, self.starts[name])
+            for name, one in self.all.items()
+        }
 
 
 def _aligned(size: int) -> int:

@@ -14,6 +14,8 @@ from slipstream.embedding.device.packing import Packing, pack_inputs
 from slipstream.embedding.device.ring import Pages
 from slipstream.plan import Emitted, Plan
 
+STRIDES = 6
+"""How many there is room for: three wait, one is packed, and one is stepped through."""
 _INPUTS = {"labels": "labels", "weight": "weights", "dense": "dense"}
 
 
