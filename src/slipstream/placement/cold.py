@@ -185,7 +185,8 @@ class _Some:
         for tier, found, new in zip(tiers, self._found, self._new, strict=True):
             some = found.bounds[: count + 1]
             room = tier.room - tier.wanted
-            count = cold.enter(found.rows, some, tier.known, first, step, room, new, self._after)
+            args = (found.rows, some, tier.known, first, step, room, new, self._after)
+            count, _ = cold.enter(*args)
         return count
 
     def fits(self, tiers: Sequence[_Tier]) -> int:
@@ -265,7 +266,7 @@ class _Tier:
         slots, fill_slots, evict_slots = np.empty((3, n), dtype=np.int32)
         fill_rows, evict_rows = np.empty((2, n), dtype=np.int64)
         fills, evicts = np.empty((2, len(bounds)), dtype=np.int64)
-        self._n_free = cold.emit(
+        self._n_free, _ = cold.emit(
             found.rows,
             bounds,
             self.known,

@@ -6,27 +6,38 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from slipstream.compiled import compiled
+from slipstream.data.copying import NEAR, bring_near
 from slipstream.data.inputs import Array
 
 _WORTH_SHARING = 8192  # rows: handing some to another thread costs as much as it saves below
 
 
 @compiled
-def _gather(source: Array, rows: Array, out: Array) -> None:
+def _gather(source: Array, rows: Array, out: Array) -> int:
     width = source.shape[1]
-    for k in range(len(rows)):
-        row = rows[k]
-        for d in range(width):
-            out[k, d] = source[row, d]
+    near = 0
+    for begin in range(0, len(rows), NEAR):
+        some = rows[begin : begin + NEAR]
+        near |= bring_near(some, source)
+        for k in range(len(some)):
+            row = some[k]
+            for d in range(width):
+                out[begin + k, d] = source[row, d]
+    return near
 
 
 @compiled
-def _scatter(source: Array, rows: Array, out: Array) -> None:
+def _scatter(source: Array, rows: Array, out: Array) -> int:
     width = source.shape[1]
-    for k in range(len(rows)):
-        row = rows[k]
-        for d in range(width):
-            out[row, d] = source[k, d]
+    near = 0
+    for begin in range(0, len(rows), NEAR):
+        some = rows[begin : begin + NEAR]
+        near |= bring_near(some, out)
+        for k in range(len(some)):
+            row = some[k]
+            for d in range(width):
+                out[row, d] = source[begin + k, d]
+    return near
 
 
 @compiled
@@ -56,27 +67,25 @@ def note_pages(
 
 
 @compiled
-def _gather_pages(source: Array, rows: Array, bounds: Array, words: Array, offset: int) -> None:
+def _gather_pages(source: Array, rows: Array, bounds: Array, words: Array, offset: int) -> int:
+    near = 0
     width = source.shape[1]
     for page in range(len(bounds) - 1):
-        begin = bounds[page]
-        for k in range(begin, bounds[page + 1]):
-            row = rows[k]
-            place = offset + (k - begin) * width
-            for d in range(width):
-                words[page, place + d] = source[row, d]
+        mine = rows[bounds[page] : bounds[page + 1]]
+        end = offset + len(mine) * width
+        near |= _gather(source, mine, words[page, offset:end].reshape(len(mine), width))
+    return near
 
 
 @compiled
-def _scatter_pages(words: Array, offset: int, rows: Array, bounds: Array, out: Array) -> None:
+def _scatter_pages(words: Array, offset: int, rows: Array, bounds: Array, out: Array) -> int:
+    near = 0
     width = out.shape[1]
     for page in range(len(bounds) - 1):
-        begin = bounds[page]
-        for k in range(begin, bounds[page + 1]):
-            row = rows[k]
-            place = offset + (k - begin) * width
-            for d in range(width):
-                out[row, d] = words[page, place + d]
+        mine = rows[bounds[page] : bounds[page + 1]]
+        end = offset + len(mine) * width
+        near |= _scatter(words[page, offset:end].reshape(len(mine), width), mine, out)
+    return near
 
 
 class Pool:
@@ -127,7 +136,7 @@ class Pool:
             lambda a, b: _scatter_pages(words[a:b], offset, rows, bounds[a : b + 1], out), bounds
         )
 
-    def _shared_pages(self, work: Callable[[int, int], None], bounds: Array) -> None:
+    def _shared_pages(self, work: Callable[[int, int], object], bounds: Array) -> None:
         pages = len(bounds) - 1
         if pages > 1 and bounds[-1] - bounds[0] >= _WORTH_SHARING:
             half = self._thread.submit(work, pages // 2, pages)
@@ -140,7 +149,7 @@ class Pool:
         """End the thread."""
         self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def _shared(self, work: Callable[[int, int], None], count: int) -> None:
+    def _shared(self, work: Callable[[int, int], object], count: int) -> None:
         half = self._thread.submit(work, count // 2, count)
         work(0, count // 2)
         half.result()

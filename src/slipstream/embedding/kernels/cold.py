@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from slipstream.compiled import compiled
+from slipstream.data.copying import NEAR, bring_near
 from slipstream.data.inputs import Array
 
 SLOT, USED = 0, 1
 AT_ONCE = 32
 """Features that are looked at together."""
-_NEAR = 64
 _PRODUCT = np.int64(0x077CB531)
 _LOW = np.int64(0xFFFFFFFF)
 _PLACE = np.zeros(32, dtype=np.int64)
@@ -149,15 +149,6 @@ def scan(
 
 
 @compiled
-def _bring_near(rows: Array, known: Array) -> int:
-    """Have what is known of rows come from memory, many at a time, before each is looked at."""
-    near = 0
-    for k in range(len(rows)):
-        near |= known[rows[k], USED]
-    return near
-
-
-@compiled
 def enter(
     rows: Array,
     bounds: Array,
@@ -167,7 +158,7 @@ def enter(
     room: int,
     new: Array,
     after: Array,
-) -> int:
+) -> tuple[int, int]:
     """The rows of some batches are used at steps from `step` on, in a window from step `first` on.
 
     Batches behind the first for which there is no room are left out: whether they can use its rows
@@ -185,17 +176,17 @@ def enter(
             not to be read before that has landed.
 
     Returns:
-        How many batches were not left out.
+        How many batches were not left out, and what `bring_near` says.
     """
+    near = 0
     for batch in range(len(bounds) - 1):
         count = last = 0
         now = step + batch
-        end = bounds[batch + 1]
-        for begin in range(bounds[batch], end, _NEAR):
-            stop = min(begin + _NEAR, end)
-            _bring_near(rows[begin:stop], known)
-            for k in range(begin, stop):
-                row = rows[k]
+        mine = rows[bounds[batch] : bounds[batch + 1]]
+        for begin in range(0, len(mine), NEAR):
+            some = mine[begin : begin + NEAR]
+            near |= bring_near(some, known)
+            for row in some:
                 used = known[row, USED]
                 is_new = used < first
                 count += is_new
@@ -205,8 +196,8 @@ def enter(
         after[batch] = max(after[batch], last)
         room -= count
         if room < 0:
-            return batch + 1
-    return len(bounds) - 1
+            return batch + 1, near
+    return len(bounds) - 1, near
 
 
 @compiled
@@ -224,7 +215,7 @@ def emit(
     evict_rows: Array,
     evict_slots: Array,
     evicts: Array,
-) -> int:
+) -> tuple[int, int]:
     """Give the rows of the next batches their slots, and send away those that no later one uses.
 
     Args:
@@ -243,18 +234,19 @@ def emit(
         evicts: Out: where those of each batch begin, and the end of the last.
 
     Returns:
-        The height of the stack.
+        The height of the stack, and what `bring_near` says.
     """
+    near = 0
     filled = gone = 0
     base = bounds[0]
     for batch in range(len(bounds) - 1):
         fills[batch], evicts[batch] = filled, gone
-        end = bounds[batch + 1]
-        for begin in range(bounds[batch], end, _NEAR):
-            stop = min(begin + _NEAR, end)
-            _bring_near(rows[begin:stop], known)
-            for k in range(begin, stop):
-                row = rows[k]
+        now = step + batch
+        for begin in range(bounds[batch], bounds[batch + 1], NEAR):
+            some = rows[begin : min(begin + NEAR, bounds[batch + 1])]
+            near |= bring_near(some, known)
+            for k in range(len(some)):
+                row = some[k]
                 slot = known[row, SLOT]
                 if slot < 0:
                     n_free -= 1
@@ -263,16 +255,21 @@ def emit(
                     fill_rows[filled] = row
                     fill_slots[filled] = slot
                     filled += 1
-                slots[k - base] = slot
-        for k in range(bounds[batch], bounds[batch + 1]):
-            row = rows[k]
-            slot = known[row, SLOT]
-            if slot >= 0 and known[row, USED] == step + batch:
+                slots[begin - base + k] = slot
+                # Whether it leaves is not known ahead: written in any case, it is no branch.
+                evict_rows[gone] = row
+                evict_slots[gone] = slot
+                gone += known[row, USED] == now
+        left = evicts[batch]
+        for k in range(left, gone):  # each once
+            row, slot = evict_rows[k], evict_slots[k]
+            if known[row, SLOT] >= 0:
                 known[row, SLOT] = -1
                 free[n_free] = slot
                 n_free += 1
-                evict_rows[gone] = row
-                evict_slots[gone] = slot
-                gone += 1
+                evict_rows[left] = row
+                evict_slots[left] = slot
+                left += 1
+        gone = left
     fills[-1], evicts[-1] = filled, gone
-    return n_free
+    return n_free, near
