@@ -259,6 +259,8 @@ class Trainer:
                 logits = self._logits if plan.n_valid else plan.labels[:0]
                 for line in self.skipping.after(plan, self.state, logits):
                     self.reports.write(line)
+                if self.state.crossed(self.log_every):
+                    self._report()
             self._what_is_due()
             self._save_if_due()
         self.state.ended = True
@@ -294,12 +296,8 @@ class Trainer:
                 plans.close()
 
     def _will_be_due(self, before: int, position: int) -> bool:
-        """Whether a step between two positions is followed by a report, a score or a checkpoint."""
-        every = (
-            self.log_every,
-            self.config.early_stopping.every_inputs,
-            self.config.checkpoint.every_inputs,
-        )
+        """Whether a step between two positions is followed by a score or a checkpoint."""
+        every = (self.config.early_stopping.every_inputs, self.config.checkpoint.every_inputs)
         shares = (share * self.total for share in self.config.evaluate.at)
         return any(crossed(before, position, one) for one in every) or any(
             before < share <= position for share in shares
@@ -327,7 +325,8 @@ class Trainer:
             yield [coming.popleft()]
 
     def _step(self, plans: list[Plan]) -> None:
-        if plans[0].n_valid == 0:  # all inputs up to its end were skipped
+        if plans[0].n_valid == 0:  # all inputs up to its end were skipped: it will say nothing
+            self._hear(self.engine.landed())
             self.engine.pass_by(plans[0])
             return
         position = self.state.position
@@ -352,7 +351,8 @@ class Trainer:
             position = self._began.pop(plan.step)
             if not math.isfinite(loss):
                 raise diverged_in(plan, loss, logits, position, moved=not self.engine.tells_first)
-            self.reports.hear(plan, logits)
+            due = crossed(position, plan.next_position, self.log_every)
+            self.reports.hear(plan, logits, due=due)
             self._logits = logits
 
     def _what_is_due(self) -> None:
@@ -379,9 +379,7 @@ class Trainer:
         if self.state.reported == self.state.position:
             return
         self.state.reported = self.state.position
-        self._hear(self.engine.landed())
-        self.peak.look()
-        self.reports.progress(self.state)
+        self.reports.progress(self.state, heard=not self._began)
 
     def _score(self, share: float) -> Scores:
         """Score the evaluation part: a point of the learning curve."""
@@ -487,6 +485,7 @@ class Trainer:
 
     def finish(self) -> dict[str, Any]:
         """Save, score the evaluation part for the last time, and write the summary."""
+        self._hear(self.engine.landed())
         self._report()
         self._save_what_is_new()
         scores = self._score(self.state.position / self.total)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -20,11 +21,27 @@ _RECENT = 1 << 16
 _PREFIX = "recent."
 
 
+class _Due(NamedTuple):
+    """A report that is still to be written.
+
+    Args:
+        step: The last step that it is about.
+        line: What it says, but for its figures.
+        report: The same, to be told.
+    """
+
+    step: int
+    line: dict[str, Any]
+    report: Report
+
+
 class Reports:
     """Reports of a run, in the order of what they are about.
 
-    The AUC of the last inputs takes as long as some steps of a GPU, so there a thread works it
-    out beside them, and the report is written when it is done, or before anything that follows it.
+    The steps of a GPU are under way when a report about them is due, and the AUC of the last inputs
+    takes as long as some of them. So nobody waits: when the last step of a report has said what it
+    has to, a thread works out the figures, and the report is written when these are there, or
+    before anything that follows it.
 
     Args:
         run: The run's folder.
@@ -37,7 +54,8 @@ class Reports:
         self._run, self._hooks, self._stack = run, hooks, stack
         self._recent, self._pace = Recent(_RECENT), Pace()
         self._told: Report | None = None
-        self._due: tuple[dict[str, Any], Report, Future[Lately]] | None = None
+        self._due: deque[_Due] = deque()
+        self._ready: dict[int, Future[Lately]] = {}  # figures, by the last step that is in them
         self._beside = None
         if beside:
             self._beside = ThreadPoolExecutor(1, thread_name_prefix="slipstream-report")
@@ -56,33 +74,46 @@ class Reports:
         if self._lines.missing:
             self._hooks.say("metrics.jsonl has lost lines since the checkpoint; they stay lost.")
 
-    def hear(self, plan: Plan, logits: Tensor) -> None:
-        """Take the predictions of a batch, before it was trained."""
+    def hear(self, plan: Plan, logits: Tensor, *, due: bool = False) -> None:
+        """Take the predictions of a batch, before it was trained; `due` if a report follows it."""
         n = plan.n_valid
         if self._beside is None:
             self._recent.add(logits[:n], plan.labels[:n], plan.weight[:n])
-        else:
-            self._recent.later(logits, plan.labels, plan.weight, n)
+            return
+        self._recent.later(logits, plan.labels, plan.weight, n)
+        if due:
+            self._ready[plan.step] = self._figures()
 
-    def progress(self, state: State) -> None:
-        """Report where the run stands."""
-        self.tell()
+    def progress(self, state: State, *, heard: bool = True) -> None:
+        """Report where the run stands.
+
+        Args:
+            state: Where it stands.
+            heard: Whether all steps have said what they have to; else the report waits for that of
+                the last of them.
+        """
         speed = self._pace.at(state.position, state.train_seconds)
         report = Report("train", state.position, state.total, speed)
-        self._due = state.line(None, None), report, self._figures()
+        if heard and state.step not in self._ready:
+            self._ready[state.step] = self._figures()
+        self._due.append(_Due(state.step, state.line(None, None), report))
         if self._beside is None:
             self.tell()
 
     def tell(self, *, wait: bool = True) -> None:
-        """Write and tell the report that is due, if there is one and its figures are there."""
-        if self._due is None or not (wait or self._due[2].done()):
-            return
-        line, report, figures = self._due
-        self._due = None
-        loss, auc, _ = figures.result()
-        self._lines.write(line | {"loss": loss, "auc": auc})
-        self._told = replace(report, loss=loss, auc=auc)
-        self._hooks.report(self._told)
+        """Write and tell the reports that are due and whose figures are there; or wait for all."""
+        while self._due:
+            due = self._due[0]
+            figures = self._ready.get(due.step)
+            if not wait and (figures is None or not figures.done()):
+                return
+            assert figures is not None, "all steps were heard before anything is waited for"
+            loss, auc, _ = figures.result()
+            self._due.popleft()
+            del self._ready[due.step]
+            self._lines.write(due.line | {"loss": loss, "auc": auc})
+            self._told = replace(due.report, loss=loss, auc=auc)
+            self._hooks.report(self._told)
 
     def write(self, line: Mapping[str, Any]) -> None:
         """Write a line behind those that are due before it."""
