@@ -1,6 +1,7 @@
 """How fast one GPU trains with tables that do not fit into its memory, beside what others reach.
 
-python benchmarks/gpu.py [--parts fast hybrid ...] [--out FOLDER] [--minutes 9.5] [--tiny]
+python benchmarks/gpu.py [--parts fast hybrid ...] [--out FOLDER] [--minutes 9.5] [--inputs N]
+                         [--tiny]
 
 Criteo-Kaggle shape with all of its 33.76 M rows, and Criteo-Terabyte shape with 187.8 M; ids by a
 power law, made here and packed on disk. Every contender is trained from the packed data set, ours
@@ -8,9 +9,10 @@ through `train`. Samples a second are by the clock, from a step on at which ever
 and the fast tier is full; "busy" is how long some kernel is at work for a step, "copies" the same
 of copies, by the profiler in steps after those that are timed. Misses are distinct rows that had to
 come, an input; bytes are those of rows (of plain: of vectors and gradients), both ways, an input.
-Each line is printed and written to gpu.jsonl in the folder of --out as soon as it is known. A part
-that cannot run here says why, and the others go on; at the end one table has every floor with what
-was reached.
+Each line is printed and written to gpu.jsonl in the folder of --out as soon as it is known; there
+it also says how much of a core each thread of the host had for our own runs, and with the profiler
+the time of every kernel. A part that cannot run here says why, and the others go on; at the end one
+table has every floor with what was reached.
 
 Parts, each of which can run alone:
   fast        5 % of the bytes of all rows on the GPU, exponent 1.05, two optimizers, two batches
@@ -146,9 +148,9 @@ def sized(job: Job, tiny: bool) -> Job:
     return {**job, **few, "device": "cpu"}
 
 
-def data_of(job: Job, tiny: bool) -> Made:
+def data_of(job: Job, tiny: bool, inputs: int = INPUTS) -> Made:
     """The data set of a job."""
-    inputs = INPUTS // 5 if job["shape"] == "terabyte" else INPUTS
+    inputs = inputs // 5 if job["shape"] == "terabyte" else inputs
     if tiny:
         return Made(job["shape"], job["exponent"], 6_000, 2_000)
     return Made(job["shape"], job["exponent"], inputs)
@@ -227,6 +229,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=os.environ.get("OUT"))
     parser.add_argument("--folder", type=Path, help="of data sets, which are kept")
     parser.add_argument("--minutes", type=float, default=9.5, help="what is left then is left out")
+    parser.add_argument("--inputs", type=int, default=INPUTS, help="of each data set")
     parser.add_argument("--tiny", action="store_true", help="in small, on the CPU")
     parser.add_argument("--set", action="append", default=[], help="KEY=VALUE for our own runs")
     parser.add_argument("--device", default="cuda", help=argparse.SUPPRESS)
@@ -251,7 +254,7 @@ def _measure(asked: argparse.Namespace, folder: Path) -> int:
     device = "cpu" if asked.tiny else "cuda"
     groups = [[sized(job, asked.tiny) for job in some] for some in jobs(asked.parts, asked.tiny)]
     for job in (job for some in groups for job in some):
-        job["data"] = data_of(job, asked.tiny).name
+        job["data"] = data_of(job, asked.tiny, asked.inputs).name
         job["settings"] = [*job.get("settings", []), *asked.set]
     folder.mkdir(parents=True, exist_ok=True)
     compiling = [Thread(target=warmed, args=(job, folder)) for job in warming(groups)]
@@ -259,7 +262,8 @@ def _measure(asked: argparse.Namespace, folder: Path) -> int:
         make(FEW, folder, "cpu")
     for thread in compiling:
         thread.start()
-    prepared({data_of(job, asked.tiny) for some in groups for job in some}, folder, device)
+    all_data = {data_of(job, asked.tiny, asked.inputs) for some in groups for job in some}
+    prepared(all_data, folder, device)
     made = time.monotonic() - begun
     for thread in compiling:
         thread.join()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from gpu_watch import Busy, wait_for
+from gpu_watch import Busy, Threads, wait_for
 
 from slipstream import Dataset, estimate
 from slipstream.config import Config
@@ -92,6 +92,7 @@ class Window:
         self._first: float | None = None
         self.begun: tuple[float, int, int, dict[str, int], int] | None = None
         self._busy: Busy | None = None
+        self._threads: Threads | None = None
         self._last = 0
         self.pools: dict[str, list[float]] = {}
         self.found: dict[str, Any] = {}
@@ -120,12 +121,15 @@ class Window:
     def _begin(self) -> None:
         now, state = wait_for(self._device), Watched.latest.state
         self.begun = now, state.position, state.step, dict(state.carried), state.inputs_trained
+        self._threads = Threads()
 
     def end(self, now: float) -> None:
         """What went on from the beginning to a time."""
         state = Watched.latest.state
         if self.begun is None or state.step == self.begun[2]:
             raise RuntimeError("The run had ended before it was warm: it needs more inputs.")
+        assert self._threads is not None, "they are looked at from the beginning on"
+        self.found["threads"] = self._threads.end()
         self.pools = pools(self._device)
         begun, position, step, carried, trained = self.begun
         inputs, seconds = state.position - position, now - begun

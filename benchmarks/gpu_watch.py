@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
 
-SHOWN = 12  # kernels
+SHOWN = 40  # kernels
+_TASKS = Path("/proc/self/task")
 
 
 class Busy:
@@ -48,6 +51,33 @@ class Busy:
             "copies_ms": covered(spans[True]) / steps / 1e3,
             "kernels": {name: round(total / steps / 1e3, 4) for name, total in shown},
         }
+
+
+class Threads:
+    """How much of a core each thread of this process has from here to `end`."""
+
+    def __init__(self) -> None:
+        self._begun, self._before = time.perf_counter(), _seconds()
+
+    def end(self) -> dict[str, float]:
+        """By the name of the thread, those of one name together; the busiest first."""
+        wall = time.perf_counter() - self._begun
+        names = {one.native_id: one.name.rstrip("0123456789_") for one in threading.enumerate()}
+        spent: Counter[str] = Counter()
+        for number, seconds in _seconds().items():
+            spent[names.get(number, "others")] += seconds - self._before.get(number, 0.0)
+        return {name: round(total / wall, 3) for name, total in spent.most_common()}
+
+
+def _seconds() -> dict[int, float]:
+    """How long each thread has run, by its number; nothing where the system does not say."""
+    found = {}
+    for task in _TASKS.iterdir() if _TASKS.is_dir() else ():
+        try:
+            found[int(task.name)] = int((task / "schedstat").read_text().split()[0]) / 1e9
+        except OSError:  # it has ended, or the system does not say
+            continue
+    return found
 
 
 def covered(spans: Iterable[tuple[float, float]]) -> float:

@@ -20,6 +20,7 @@ class Ahead(Generic[T]):
     Args:
         things: The iterator; nobody else may ask it for anything.
         waiting: How many may wait to be taken.
+        name: Of the thread.
 
     Example:
         >>> with Ahead(iter("abc"), 2) as letters:
@@ -27,14 +28,14 @@ class Ahead(Generic[T]):
         ['a', 'b', 'c']
     """
 
-    def __init__(self, things: Iterator[T], waiting: int) -> None:
+    def __init__(self, things: Iterator[T], waiting: int, name: str = "ahead") -> None:
         self._things = things
         self._made: SimpleQueue[tuple[object, BaseException | None]] = SimpleQueue()
         self._wanted: SimpleQueue[bool] = SimpleQueue()
         for _ in range(waiting):
             self._wanted.put(True)
         self._ended = False
-        self._thread = threading.Thread(target=self._work, name="slipstream-ahead", daemon=True)
+        self._thread = threading.Thread(target=self._work, name=f"slipstream-{name}", daemon=True)
         self._thread.start()
 
     def __iter__(self) -> Iterator[T]:

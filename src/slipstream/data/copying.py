@@ -5,7 +5,6 @@ from __future__ import annotations
 from slipstream.compiled import compiled
 from slipstream.data.inputs import Array
 
-
 NEAR = 64
 """Rows that are brought near at once: as many as a processor can wait for, and its caches hold."""
 

@@ -149,11 +149,10 @@ class Cold:
         if not self._scans_ahead:
             yield from (_Some(some, self._scan(0, some)) for some in read)
             return
-        with (
-            ThreadPoolExecutor(1, thread_name_prefix="slipstream-scan") as other,
-            Ahead((self._shared(some, other) for some in read), self._scans_ahead) as ahead,
-        ):
-            yield from ahead
+        with ThreadPoolExecutor(1, thread_name_prefix="slipstream-scan") as other:
+            scanned = (self._shared(some, other) for some in read)
+            with Ahead(scanned, self._scans_ahead, "scans") as ahead:
+                yield from ahead
 
     def _shared(self, batches: list[Batch], other: ThreadPoolExecutor) -> _Some:
         """Scan half of the batches, while another thread scans the others."""

@@ -239,8 +239,8 @@ class Trainer:
         coming = self._prepared(plans)
         if ahead:
             self._stack.enter_context(often_switched())
-            together = self._stack.enter_context(Ahead(self._together(plans), ahead))
-            coming = self._stack.enter_context(Ahead(self._sent_ahead(together), ahead))
+            together = self._stack.enter_context(Ahead(self._together(plans), ahead, "plans"))
+            coming = self._stack.enter_context(Ahead(self._sent_ahead(together), ahead, "sends"))
         self._what_is_due()
         while not self.state.ended:
             self._stop_if_asked()
