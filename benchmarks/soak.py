@@ -37,8 +37,11 @@ GATHER, CARRIER = "slipstream.embedding.device.gather", "slipstream.embedding.de
 # Where work is held up: by whom it is done, and what is called.
 POINTS = {
     "reading rows": (GATHER, "Pool", "gather"),
+    "reading rows of several steps": (GATHER, "Pool", "gather_pages"),
     "writing rows": (GATHER, "Pool", "scatter"),
+    "writing rows of several steps": (GATHER, "Pool", "scatter_pages"),
     "packing": (CARRIER, "Carrier", "prepare"),
+    "packing inputs": ("slipstream.embedding.device.stride", "Stride", "pack_inputs"),
     "stepping": (CARRIER, "Carrier", "arrive"),
     "what a step gives": (CARRIER, "Carrier", "leave"),
     "landing": (CARRIER, "Carrier", "landed"),

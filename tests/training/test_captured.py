@@ -137,6 +137,18 @@ def test_who_stops_in_the_middle_has_all_rows_and_no_thread(recorded):
     np.testing.assert_array_equal(step._tables.weight("user"), rest._tables.weight("user"))
 
 
+def test_an_error_in_a_loss_leaves_no_thread_while_it_is_looked_at(recorded):
+    def fails(outputs, labels, weights):
+        raise ValueError("no loss today")
+
+    step, _ = made(clicks(3000), DEVICE, *DENSE, loss=fails)
+    with pytest.raises(ValueError, match="no loss today") as caught:
+        list(step.through())
+    names = [one.name for one in threading.enumerate() if one.name.startswith("slipstream")]
+    left = [name for name in names if not name.startswith("slipstream-rows")]
+    assert not left, f"while {caught.value!r} is looked at"
+
+
 class Asking(Mine):
     """Asks the host for a value, which cannot be recorded."""
 

@@ -4,13 +4,16 @@ import gc
 import threading
 import time
 import weakref
-from contextlib import nullcontext
+from collections import Counter
+from contextlib import contextmanager, nullcontext
+from itertools import count
 
 import numpy as np
 import pytest
 import torch
 from small_runs import clicks, config, stop_after
 
+from slipstream.embedding.device import carrier
 from slipstream.embedding.device.arena import Arena
 from slipstream.embedding.device.gather import Pool
 from slipstream.training import build
@@ -46,7 +49,7 @@ def test_threads_that_stall_at_random_change_no_bit(strategy, tmp_path, monkeypa
 
         return stalled
 
-    for name in ("gather", "scatter"):
+    for name in ("gather", "scatter", "gather_pages", "scatter_pages"):
         monkeypatch.setattr(Pool, name, stalling(getattr(Pool, name)))
     ours = train(data, wanted, tmp_path / "ours")
     assert ours["carried"]["rows_in"] > 0
@@ -119,6 +122,7 @@ def test_steps_that_cannot_be_recorded_are_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr(RecordedEngine, "__init__", made_to_record)
     monkeypatch.setattr(RecordedEngine, "_try_to_record", record_and_fail)
     if DEVICE == "cpu":
+        monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 1))
         monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
         monkeypatch.setattr(torch.cuda, "graph", lambda *_, **__: nullcontext())
         monkeypatch.setattr(torch.cuda, "synchronize", lambda _: None)
@@ -128,3 +132,82 @@ def test_steps_that_cannot_be_recorded_are_the_same(tmp_path, monkeypatch):
         "Steps are not recorded, which makes them slower: this cannot be recorded"
     ]
     assert ours["weights_digest"] == whole["weights_digest"]
+
+
+class Recording:
+    """Where there is no GPU: the work that was asked for, done again each time."""
+
+    most = 0
+
+    def __init__(self):
+        self.work = []
+
+    def replay(self):
+        for work in self.work:
+            work()
+
+
+@pytest.fixture
+def recordings(monkeypatch):
+    """Have steps recorded on a CPU: how many recordings each pool has.
+
+    As in PyTorch, none is taken into a pool whose last one is gone.
+    """
+    made, turn_over = RecordedEngine.__init__, RecordedEngine._turn_over
+    users: Counter[tuple[int, int]] = Counter()
+    numbers = count(1)
+    recording: list[Recording] = []
+    Recording.most = 0
+
+    def made_to_record(self, *args, **options):
+        made(self, *args, **options)
+        self._record = True
+
+    @contextmanager
+    def graph(one, *, pool, **_):
+        if pool in users and not users[pool]:
+            raise RuntimeError("use_count > 0 INTERNAL ASSERT FAILED")
+        users[pool] += 1
+        weakref.finalize(one, users.subtract, [pool])
+        recording.append(one)
+        yield
+        Recording.most = max(Recording.most, len(one.work))
+        recording.clear()
+
+    def recorded(self, turn):
+        if not recording:
+            turn_over(self, turn)
+            return
+        itself = weakref.proxy(self)
+        recording[0].work.append(lambda: turn_over(itself, turn))
+
+    monkeypatch.setattr(RecordedEngine, "__init__", made_to_record)
+    if DEVICE == "cpu":
+        monkeypatch.setattr(RecordedEngine, "_turn_over", recorded)
+        monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, next(numbers)))
+        monkeypatch.setattr(torch.cuda, "CUDAGraph", Recording)
+        monkeypatch.setattr(torch.cuda, "graph", graph)
+        monkeypatch.setattr(torch.cuda, "synchronize", lambda _: None)
+    return users
+
+
+def test_recordings_are_made_anew_when_plans_outgrow_their_pages(recordings, tmp_path, monkeypatch):
+    n = np.arange(480)  # ever more rows in a batch
+    data = clicks(480, columns={"user": n * n % (6 + n // 10), "ad": n * n % (2 + n // 40)})
+    whole = train(data, keys("placement.fast_memory=100%"), tmp_path / "whole")
+    rooms = []
+
+    def just_enough(needed, before=None):
+        made = {name: max(1, size, (before or {}).get(name, 0)) for name, size in needed.items()}
+        rooms.append(made)
+        return made
+
+    monkeypatch.setattr(carrier, "room_for", just_enough)
+    said: list[str] = []
+    ours = train(data, keys(strategy="bagpipe"), tmp_path / "ours", hooks=Hooks(say=said.append))
+    assert not [one for one in said if "not recorded" in one], said
+    assert ours["weights_digest"] == whole["weights_digest"]
+    assert len(rooms) > 2, "pages were too small several times"
+    if DEVICE == "cpu":
+        assert len(recordings) > 2, "one pool for the first run, and several for the second"
+        assert Recording.most == build.together(keys(), []) > 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple
@@ -185,10 +185,14 @@ class CapturedStep:
 
     def _sent(self, engine: Engine, plans: Iterator[Plan]) -> Iterator[Plan]:
         """Plans that are on their way to the device."""
-        for plan in plans:
-            factor = rate(self._config.schedule, plan.next_position, len(self._order))
-            engine.prepare(plan, factor)
-            yield plan
+        try:
+            for plan in plans:
+                factor = rate(self._config.schedule, plan.next_position, len(self._order))
+                engine.prepare(plan, factor)
+                yield plan
+        finally:  # who looks at an error keeps hold of them, but not of the threads that make them
+            if isinstance(plans, Generator):
+                plans.close()
 
     def _checked_loss(
         self, outputs: Tensor, labels: Tensor, weights: Tensor, _: Tensor | None = None

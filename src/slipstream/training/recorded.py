@@ -122,8 +122,7 @@ class RecordedEngine(Engine):
         self._side = Lane(arena.device)
         self._turn: Turn | None = None
         self._recordings: dict[int, torch.cuda.CUDAGraph] = {}
-        # Recordings of one and of several steps share it: nothing in it outlives a step.
-        self._pool = torch.cuda.graph_pool_handle() if self._record else None
+        self._pool: tuple[int, int] | None = None
         self._warm = 0
         self._trained: int | None = None
         self._numbers: dict[int, int] = {}
@@ -218,7 +217,7 @@ class RecordedEngine(Engine):
             bench = Bench(stride.packing, self._arena)
             outcome = self._carrier.room_for_outcome(bench.given, len(stride.plans))
             turn = self._turn = Turn(bench, stride.pages.ring, outcome.ring)
-            self._recordings.clear()
+            self._forget_recordings()
             self._warm = 0
         else:
             outcome = self._carrier.room_for_outcome(turn.bench.given, len(stride.plans))
@@ -257,6 +256,8 @@ class RecordedEngine(Engine):
         return self._recordings.get(steps)
 
     def _try_to_record(self, turn: Turn, steps: int) -> None:
+        # Recordings of one and of several steps share it: nothing in it outlives a step.
+        self._pool = self._pool or torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         try:
             # Other threads go on copying meanwhile.
@@ -265,12 +266,17 @@ class RecordedEngine(Engine):
                     self._turn_over(turn)
         except Exception as error:
             self._record = False
-            self._recordings.clear()
+            self._forget_recordings()
             torch.cuda.synchronize(self._arena.device)
             self.dense.model.zero_grad()  # what was recorded of them has no values
             self._say(f"Steps are not recorded, which makes them slower: {error}")
             return
         self._recordings[steps] = graph
+
+    def _forget_recordings(self) -> None:
+        """Recordings are of no use any more; PyTorch takes no pool twice whose last one is gone."""
+        self._recordings.clear()
+        self._pool = None
 
     def _turn_over(self, turn: Turn) -> None:
         """One step, from the page of its plan to the page of what it gives."""

@@ -7,10 +7,11 @@ from embedding.layouts import OPTIMIZERS, batch_of, layouts, placement_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slipstream.data.batch import ListBatch
 from slipstream.embedding.device.arena import Arena
 from slipstream.embedding.device.packing import Packing, needs, room_for
 from slipstream.embedding.optimizers import Adam, RowwiseAdagrad, Sgd
-from slipstream.embedding.spec import Feature, Layout, TableSpec
+from slipstream.embedding.spec import Feature, Init, Layout, TableSpec
 from slipstream.embedding.tables import Embeddings
 from slipstream.errors import ConfigError
 from slipstream.plan import GroupPlan, Moves, Plan
@@ -152,6 +153,46 @@ def test_a_row_that_is_touched_thousands_of_times_in_other_slots_has_the_same_bi
     arena.records[0].copy_(made[0])
     tolerance = 1e-4 if storage == "fp32" else 2**-7
     assert_rows(arena, plain, rtol=tolerance, atol=tolerance)
+
+
+def test_slots_beyond_two_to_the_31_elements_are_looked_up_and_moved(tmp_path):
+    rows, dim = 2**28 + 5, 8
+    if DEVICE.type == "cuda" and torch.cuda.mem_get_info()[0] < 12 << 30:
+        pytest.skip("12 GiB of a GPU's memory are not free")
+    table = TableSpec("a", rows, dim, Sgd(1.0), init=Init("zeros"))
+    kinds = (Feature("a", "a"), Feature("l", "a", "sum"), Feature("s", "a", "sequence", 2))
+    layout = Layout((table,), kinds)
+    slow = Embeddings(layout, folder=tmp_path)  # a file of which only what is touched takes room
+    arena = Arena(layout, [1], DEVICE)
+    words = torch.from_numpy(slow.stores[0].records)
+    arena.records = [words if DEVICE.type == "cpu" else torch.zeros_like(words, device=DEVICE)]
+    assert arena.records[0].numel() > 2**31
+    ends = torch.tensor([rows - 1, rows - 3])
+    none, lists = torch.zeros(2), ListBatch(ends, torch.arange(3))
+    found = placement_of(layout).plan(ends[:, None], {"l": lists, "s": lists}, 2)
+    groups = tuple(GroupPlan(g.slots, g.lists, g.touched, NOTHING, NOTHING) for g in found)
+    plan = Plan(1, torch.arange(2), 2, 2, none, none[:, None], none, None, groups)
+    views = packed(layout, plan)
+    for _ in range(2):
+        embedded = arena.lookup(views)
+        for leaf in (*embedded.vectors, *embedded.sequences):
+            leaf.grad = -torch.ones_like(leaf)
+        arena.move(views, [embedded])
+    vectors, (steps,) = arena.lookup(views).vectors[0].detach(), arena.lookup(views).sequences
+    assert vectors.eq(6).all(), "a list, a step and an id, twice"
+    assert steps.detach()[:, 0].eq(6).all()
+    moved = {
+        "0.counts": torch.tensor([0, 0, 0, 2, 2, 0], dtype=torch.int32, device=DEVICE),
+        "0.fill": torch.tensor([rows - 2, rows - 1], dtype=torch.int32, device=DEVICE),
+        "0.evict": torch.tensor([rows - 2, rows - 1], dtype=torch.int32, device=DEVICE),
+        "0.staged": torch.arange(16, dtype=torch.int32, device=DEVICE).view(2, 8),
+    }
+    arena.arrive(moved)
+    left = torch.zeros_like(moved["0.staged"])
+    out = {"0.left": left, "0.touched": moved["0.counts"][:1].clone()}
+    arena.leave(moved, out)
+    assert torch.equal(left, moved["0.staged"])
+    assert not arena.records[0][torch.tensor([0, 1, 2, 3, 4, rows - 4])].any()
 
 
 def test_rows_arrive_in_their_slots_and_leave_from_them_and_padding_touches_nothing():
