@@ -73,9 +73,9 @@ def test_a_failure_in_the_background_is_an_error_and_no_thread_is_left(tmp_path,
     monkeypatch.setattr(Checkpoints, "before_update", fails)
     with pytest.raises(OSError, match="the disk is full"):
         train(clicks(160), config(*LARGE, strategy="bagpipe", device=DEVICE), tmp_path)
-    ours = ("reader", "writer", "gather", "scatter", "ahead", "report")
-    names = {one.name.split("_")[0] for one in threading.enumerate()}
-    assert not names & {f"slipstream-{name}" for name in ours}
+    ours = [one.name for one in threading.enumerate() if one.name.startswith("slipstream")]
+    # Those that kernels of the CPU share their work with serve the whole process.
+    assert not [name for name in ours if not name.startswith("slipstream-rows")]
 
 
 @pytest.mark.parametrize("strategy", ["fast", "bagpipe", "fae"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -15,6 +15,9 @@ from slipstream.embedding.spec import Embedded
 from slipstream.embedding.tables import Embeddings
 from slipstream.plan import Plan, Planner, lookup_of
 from slipstream.training.dense import DensePart
+
+Scored = tuple[Batch, Tensor]
+"""A batch and its logits."""
 
 
 class Stepped(NamedTuple):
@@ -123,6 +126,11 @@ class Engine:
         """The logits of a batch; the planner finds its rows in the slow tier, where all are."""
         (plan,) = planner.plans([batch])
         return self.predict(plan)
+
+    def scores(self, batches: Iterable[Batch], planner: Planner) -> Generator[Scored, None, None]:
+        """Each batch with its logits, in order."""
+        for batch in batches:
+            yield batch, self.score(batch, planner)
 
     def predict(self, plan: Plan) -> Tensor:
         """The logits of a batch; nothing is kept for training."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import torch
 from torch import Tensor
@@ -56,8 +57,7 @@ def predictions(
     planner = Planner(placement, update=False)
     engine.dense.model.eval()
     try:
-        with Loader(part, batch_size) as loader:
-            for batch in loader:
-                yield batch, engine.score(batch, planner)
+        with Loader(part, batch_size) as loader, closing(engine.scores(loader, planner)) as scores:
+            yield from scores
     finally:
         engine.dense.model.train()

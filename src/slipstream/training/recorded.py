@@ -7,7 +7,9 @@ not, it is the same work in the same order, and so are the bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -20,14 +22,15 @@ from slipstream.embedding.device.carrier import Carrier, Done, given_by
 from slipstream.embedding.device.lanes import Lane
 from slipstream.embedding.device.packing import Packing
 from slipstream.embedding.device.ring import Pages, Ring
-from slipstream.embedding.device.scoring import vectors_of
+from slipstream.embedding.device.scoring import Scoring
 from slipstream.embedding.device.stride import Coming, Stride
 from slipstream.embedding.kernels.gpu import pages
+from slipstream.embedding.spec import Embedded
 from slipstream.embedding.tables import Embeddings
 from slipstream.models import Model
 from slipstream.plan import Plan, Planner
 from slipstream.training.dense import DensePart
-from slipstream.training.engine import Engine, Stepped, weighted_loss
+from slipstream.training.engine import Engine, Scored, Stepped, weighted_loss
 from slipstream.training.flat import PARAMETERS, FlatOptimizer
 
 _BEFORE_RECORDING = 3
@@ -123,6 +126,7 @@ class RecordedEngine(Engine):
         self._turn: Turn | None = None
         self._recordings: dict[int, torch.cuda.CUDAGraph] = {}
         self._pool: tuple[int, int] | None = None
+        self._scoring: Scoring | None = None
         self._warm = 0
         self._trained: int | None = None
         self._numbers: dict[int, int] = {}
@@ -176,14 +180,40 @@ class RecordedEngine(Engine):
         turn.write()
         self._carrier.leave(stride, outcome)
 
-    def score(self, batch: Batch, planner: Planner) -> Tensor:
-        """The logits of a batch, after rows have settled: kept rows are on the device already."""
-        if self._arena.numbered:
-            with torch.no_grad():
-                embedded = vectors_of(batch, self._arena, self.tables.stores)
-                if embedded is not None:
-                    return self.dense.logits(batch.dense, embedded, train=False).cpu()
-        return super().score(batch, planner)
+    def scores(self, batches: Iterable[Batch], planner: Planner) -> Generator[Scored, None, None]:
+        """The logits of batches, after rows have settled: kept rows are on the device already."""
+        if not self._arena.numbered:
+            yield from super().scores(batches, planner)
+            return
+        coming = iter(batches)
+        first = next(coming, None)
+        if first is None:
+            return
+        if self._scoring is None or self._scoring.capacity != first.capacity:
+            stores = self.tables.stores
+            self._scoring = Scoring(
+                self._arena, stores, self._predicted, self._recorded, first.capacity
+            )
+        with closing(self._scoring.scores(chain([first], coming))) as scores:
+            for batch, logits in scores:
+                yield batch, self.score(batch, planner) if logits is None else logits
+
+    def _predicted(self, dense: Tensor, embedded: Embedded) -> Tensor:
+        return self.dense.logits(dense, embedded, train=False)
+
+    def _recorded(self, work: Callable[[], Tensor]) -> tuple[torch.cuda.CUDAGraph, Tensor] | None:
+        """Some work as a recording, and what it gives; None where it cannot be recorded."""
+        if not self._record:
+            return None
+        graph = torch.cuda.CUDAGraph()
+        try:
+            # Steps are not at work meanwhile: what they record has room for this, too.
+            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+                return graph, work()
+        except Exception as error:
+            torch.cuda.synchronize(self._arena.device)
+            self._say(f"Scoring is not recorded, which makes it slower: {error}")
+            return None
 
     def _aside(self, plan: Plan) -> Iterator[Stepped]:
         """A step whose rows do not fit the fast tier: they are on the device for it alone."""
@@ -276,6 +306,7 @@ class RecordedEngine(Engine):
     def _forget_recordings(self) -> None:
         """Recordings are of no use any more; PyTorch takes no pool twice whose last one is gone."""
         self._recordings.clear()
+        self._scoring = None
         self._pool = None
 
     def _turn_over(self, turn: Turn) -> None:
