@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from slipstream.data.batch import Together
 from slipstream.data.inputs import Array
 from slipstream.embedding.device.lanes import Mark
 from slipstream.embedding.device.packing import Packing, pack_inputs
@@ -108,17 +109,13 @@ class Stride:
         while first < end:
             plan = self.plans[first]
             together, place = plan.together, plan.place
-            count = 1
-            while (
-                together is not None
-                and first + count < end
-                and self.plans[first + count].together is together
-            ):
+            count = 0
+            while first + count < end and _plain(self.plans[first + count], together):
                 count += 1
-            if together is None or plan.logit_offset is not None:
+            if count == 0:
                 pack_inputs(plan, self.pages.arrays[first])
                 count = 1
-            else:
+            elif together is not None:
                 pages, some = slice(first, first + count), slice(place, place + count)
                 for name, of in _INPUTS.items():
                     self.pages.stacked(name)[pages] = together.arrays[of][some]
@@ -126,6 +123,11 @@ class Stride:
                 if plan.ids is not None:
                     self.pages.stacked("ids")[pages] = together.arrays["ids"][some]
             first += count
+
+
+def _plain(plan: Plan, together: Together | None) -> bool:
+    """Whether the inputs of a plan are as they were read with others."""
+    return together is not None and plan.together is together and plan.logit_offset is None
 
 
 class Outcome(NamedTuple):

@@ -1,0 +1,145 @@
+"""Pages are used again only when they are free, and plans that wait for each other travel apart."""
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slipstream.data.batch import Together
+from slipstream.embedding.device.lanes import Mark
+from slipstream.embedding.device.packing import Packing, needs, pack_inputs, room_for
+from slipstream.embedding.device.ring import Ring
+from slipstream.embedding.device.sections import Section, Sections
+from slipstream.embedding.device.stride import STRIDES, Coming, Stride, strides
+from slipstream.embedding.spec import Feature, Layout, TableSpec
+from slipstream.errors import SlipstreamError
+from slipstream.plan import GroupPlan, Moves, Plan, Touched
+
+SECTIONS = Sections({"number": Section(torch.int32, (1,))})
+CPU = torch.device("cpu")
+NONE = np.empty(0, dtype=np.int64)
+
+
+class Waited(Mark):
+    """A mark that knows whether it was waited for."""
+
+    def __init__(self):
+        self.done = False
+
+    def wait(self):
+        self.done = True
+
+
+@given(st.integers(1, 5), st.data())
+def test_pages_are_handed_out_again_only_when_they_are_free_and_no_later(together, data):
+    ring = Ring(SECTIONS, STRIDES * together, CPU)
+    used, free = [], []
+    for _ in range(40):
+        count = data.draw(st.integers(1, together))
+        pages = ring.take(count)  # would wait for ever where it waits for what is used
+        assert 0 <= pages.first <= STRIDES * together - count
+        mine = set(range(pages.first, pages.first + count))
+        for other in used:
+            assert not mine & set(range(other.first, other.first + other.count))
+        for other, mark in free:
+            if mine & set(range(other.first, other.first + other.count)):
+                assert mark.done, "what was asked of it is done"
+        free = [(other, mark) for other, mark in free if not mark.done]
+        used.append(pages)
+        # As many are under way as there are in training: those of four lists of plans.
+        while sum(one.count for one in used) > 3 * together or data.draw(st.booleans()):
+            if not used:
+                break
+            mark = Waited()
+            free.append((used[0], mark))
+            ring.give_back(used.pop(0), mark)
+
+
+def test_who_waits_for_pages_goes_on_when_they_are_free_and_is_told_when_there_will_be_none():
+    ring = Ring(SECTIONS, 4, CPU)
+    first, _ = ring.take(2), ring.take(2)
+    found = []
+
+    def take():
+        try:
+            while True:
+                found.append(ring.take(2).first)
+        except SlipstreamError as error:
+            found.append(str(error))
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    thread.join(0.05)
+    assert found == []
+    ring.give_back(first, Mark())
+    while not found:
+        thread.join(0.01)
+    assert found == [0]
+    ring.stop()
+    thread.join()
+    assert "closed" in found[1]
+
+
+def bare(step, after=0, aside=False) -> Plan:
+    nothing = Moves(NONE, NONE)
+    group = GroupPlan(
+        torch.empty((0, 0)), fill=nothing, evict=nothing, lent=nothing if aside else None
+    )
+    none = torch.zeros(1)
+    return Plan(step, none, 1, step, none, none[:, None], none, None, (group,), after)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=30), st.integers(1, 6))
+def test_plans_of_a_stride_wait_for_none_of_its_steps_and_none_is_lost(kinds, most):
+    plans = [
+        bare(step, max(0, step - before - 1), aside and step % 3 == 0)
+        for step, (before, aside) in enumerate(kinds, start=1)
+    ]
+    made = [
+        [one.plan for one in some] for some in strides((Coming(p, 1.0, 0) for p in plans), most)
+    ]
+    assert [plan.step for some in made for plan in some] == [
+        plan.step for plan in plans if not plan.aside
+    ]
+    for some in made:
+        assert 1 <= len(some) <= most
+        steps = [plan.step for plan in some]
+        assert steps == list(range(steps[0], steps[0] + len(some))), "none between them is aside"
+        assert all(plan.after < steps[0] for plan in some)
+
+
+@pytest.mark.parametrize("offsets", [(), (2,), (0, 3)])
+def test_inputs_that_were_read_at_once_are_packed_as_one_by_one(offsets):
+    layout = Layout((TableSpec("a", 9, 2),), (Feature("a", "a"),))
+    draw = np.random.default_rng(0)
+    arrays = {
+        "labels": draw.random((4, 3), dtype=np.float32),
+        "weights": draw.random((4, 3), dtype=np.float32),
+        "dense": draw.random((4, 3, 2), dtype=np.float32),
+        "ids": draw.integers(0, 9, (4, 3, 1), dtype=np.int32),
+    }
+    together = Together(arrays, 12, 4)
+    one = {name: [torch.from_numpy(array[n]) for n in range(4)] for name, array in arrays.items()}
+    nothing, empty = Moves(NONE, NONE), torch.empty(0, dtype=torch.int64)
+    touched = Touched(empty, torch.zeros(1, dtype=torch.int64), empty)
+    group = GroupPlan(torch.empty((1, 0)), {}, touched, nothing, nothing)
+    plans = [
+        Plan(n + 1, torch.arange(3), 3, 3 * n, one["labels"][n], one["dense"][n],
+             one["weights"][n], torch.full((3,), 1.0 + n) if n in offsets else None, (group,),
+             ids=one["ids"][n], together=together, place=n)
+        for n in range(4)
+    ]  # fmt: skip
+    packing = Packing(layout, 3, 2, room_for(needs(plans[0])), columns=1)
+    pages = Ring(packing.sections, 6, CPU).take(4)
+    pages.host.fill_(7)
+    Stride(packing, pages, plans).pack_inputs(0, 2)
+    Stride(packing, pages, plans).pack_inputs(2, 4)
+    wanted = packing.sections.arrays(np.full(packing.sections.bytes, 7, dtype=np.uint8))
+    for plan, made in zip(plans, pages.arrays, strict=True):
+        pack_inputs(replace(plan, together=None), wanted)
+        for name in ("labels", "weight", "logit_offset", "dense", "ids"):
+            np.testing.assert_array_equal(made[name], wanted[name])
