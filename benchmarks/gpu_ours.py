@@ -72,7 +72,8 @@ class Watched(loop.Trainer):  # type: ignore[misc]
         """Score, and nothing else."""
         self.ended_at = wait_for(self.config.device)
         scores = self._score(1.0)
-        return {"auc": scores.auc, "logloss": scores.logloss}
+        scored = len(self.dataset.evaluation) / (wait_for(self.config.device) - self.ended_at)
+        return {"auc": scores.auc, "logloss": scores.logloss, "scored_per_second": scored}
 
 
 class Window:
