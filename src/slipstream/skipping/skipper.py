@@ -257,6 +257,7 @@ class Skipper:
         seconds = {"classify": self.classifier.seconds, **self.seconds}
         cost = yardstick(curve, summary["skip_share"])
         counted = self.tally.summary()
+        why = "" if summary["inputs_skipped"] else self.tally.why_nothing
         audited, loss = self.guard.audited, self.guard.audit_loss
         return {
             "rule": self.name,
@@ -266,10 +267,11 @@ class Skipper:
                 sum(seconds.values()),
                 cost,
                 self._how,
-                self.tally.why_nothing,
+                why,
                 self.tally.asked(sampled=not self.rule.MAKES_UP),
                 self.guard.alarms,
             ),
+            "why_nothing": why,
             "cost_at_random": None if cost is None else cost._asdict(),
             **counted,
             "loss_skipped": loss / audited if audited else None,
