@@ -101,8 +101,8 @@ def test_where_few_inputs_are_hot_the_reason_names_their_share(data, tmp_path):
     assert 0.02 < skipped / inputs < 0.6
     assert np.mean(named) == pytest.approx(skipped / inputs, abs=0.03)
     said = summary["skipping"]["sentence"]
-    assert f"{skipped / inputs:.1%} of those judged, where 80.0%".replace("%", " %") in said
-    assert "were asked for: only" in said
+    assert f"{skipped / inputs:.1%} of the {inputs:,} judged, where".replace("%", " %") in said
+    assert "where 80.0 % were asked for: only" in said
 
 
 def test_where_few_inputs_are_negative_the_reason_names_their_share(tmp_path):

@@ -58,6 +58,10 @@ class Tally:
         """A count over all decisions."""
         return sum(one[name] for one in self._each)
 
+    def _since(self, name: str) -> float:
+        """A count over all decisions but the one to train all that holds at first."""
+        return sum(one[name] for one in self._each[1:])
+
     @property
     def owed(self) -> float:
         """Inputs that should have been skipped so far and were not; below 0, the other way."""
@@ -89,7 +93,7 @@ class Tally:
         asked = sum(one["asked"] * _inputs(one) for one in judged) / inputs
         reached = (one["reached"] * _inputs(one) if sampled else one["skipped"] for one in judged)
         got = sum(reached) / inputs
-        said = f"{percents(got)} of {'the sample' if sampled else 'those judged'}"
+        said = f"{percents(got)} of {'the sample' if sampled else f'the {inputs:,} judged'}"
         if abs(got - asked) <= _ALIKE:
             return f"{said}, {percents(asked)} asked for"
         why = _why(judged) or "what came was not as the sample before it"
@@ -97,9 +101,7 @@ class Tally:
 
     def _frozen(self) -> float:
         """The share of row updates that were left out since the first decision."""
-        accesses, updates = (
-            sum(one[name] for one in self._each[1:]) for name in ("accesses", "updates")
-        )
+        accesses, updates = self._since("accesses"), self._since("updates")
         return 1 - updates / accesses if accesses else 0.0
 
     def summary(self) -> dict[str, Any]:
@@ -107,7 +109,8 @@ class Tally:
         return {
             "label_rate_trained": _ratio(self.total("trained_positive"), self.total("trained")),
             "label_rate_skipped": _ratio(self.total("skipped_positive"), self.total("skipped")),
-            "loss_trained": _ratio(self.total("loss"), self.total("trained")),
+            # Those of skipped inputs are from then on too, and losses fall along a run.
+            "loss_trained": _ratio(self._since("loss"), self._since("trained")),
             "row_updates_frozen": self._frozen(),
             "decisions": [
                 {
