@@ -18,7 +18,7 @@ from slipstream.plan import Masks, Plan
 from slipstream.skipping.classifier import Classifier
 from slipstream.skipping.context import Context
 from slipstream.skipping.decision import TRAIN_ALL, Decision, Decisions
-from slipstream.skipping.guard import Guard, LogitsOf
+from slipstream.skipping.guard import UNGUARDED, Guard, LogitsOf
 from slipstream.skipping.order import Skipped
 from slipstream.skipping.outcome import sentence, yardstick
 from slipstream.skipping.passed import Passed
@@ -94,6 +94,7 @@ class Skipper:
                 self._passed.add(before, plan.next_position, left)
         lines = self._guarded(plan, before, left, labels, logits)
         with self._timed("search"):
+            self.watched.begin()
             due = self.rule.due(plan, before)
         if due:
             lines.append(self._decide(plan.next_position))
@@ -304,10 +305,10 @@ class Skipper:
 
 
 def _guard(kind: type[Rule], context: Context) -> Guard:
-    """The guard; where it is off it only scores, once an interval."""
+    """The guard; where it is off it only scores, a few times."""
     keys = context.keys
     acts = kind.GUARDED and not keys.shares if keys.guard is None else keys.guard
-    every = keys.guard_window if acts else keys.interval
+    every = keys.guard_window if acts else UNGUARDED
     return Guard(
         context.seed,
         round(every * context.base.per_epoch),
