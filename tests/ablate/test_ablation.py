@@ -130,7 +130,8 @@ def test_the_time_is_kept_and_what_is_left_is_trained_the_next_time_and_nothing_
 
 
 def summary(auc, skipped, seconds):
-    return {"auc": auc, "skip_share": skipped, "train_seconds": seconds, "calibration": 1.01}
+    pace = {"inputs_per_second": 1000 / seconds}
+    return {"auc": auc, "skip_share": skipped, "calibration": 1.01, **pace}
 
 
 def test_the_table_takes_differences_seed_by_seed(ablation):
@@ -154,8 +155,8 @@ def test_the_table_takes_differences_seed_by_seed(ablation):
 
 def test_a_line_that_skipped_nothing_says_why_and_one_that_froze_rows_says_how_many(ablation):
     line = ablation.lines[0]
-    why = {"decisions": [{"decision": 0}, {"asked": 0.3, "why": "in 25 rounds no threshold"}]}
-    frozen = {"row_updates_frozen": 0.25, "decisions": []}
+    why = {"why_nothing": "in 25 rounds no threshold"}
+    frozen = {"row_updates_frozen": 0.25}
     rows = rows_of(
         [
             (line, [Ended(0, summary(0.7, 0.0, 7) | {"skipping": about}, summary(0.7, 0, 7), {})])

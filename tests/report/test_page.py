@@ -14,6 +14,7 @@ from slipstream import Dataset, Recipe, synthesize, train
 from slipstream.report.page import Chapter, page
 from slipstream.report.plots import places, plots_of
 from slipstream.report.results import results_of
+from slipstream.report.skipped import NAMES, skipped_table
 from slipstream.report.variants import settings_of
 from slipstream.report.write import report_on
 from slipstream.training.state import StoppedError
@@ -77,6 +78,36 @@ def test_the_page_says_how_to_repeat_each_run(written):
     text = written.read_text()
     assert "slipstream train --config config.yaml --set strategy=fast --set seed=1" in text
     assert "fast_memory: auto" in text
+
+
+def test_a_run_that_skips_shows_what_was_skipped_and_what_keeps_the_rest():
+    about = {
+        **{"label_rate_skipped": 0.1, "label_rate_trained": 0.2, "loss_trained": 0.5},
+        **{"loss_skipped": None, "guard": {"alarms": []}, "overhead_bytes": 2048},
+        "overhead_seconds": {"classify": 1.0, "search": 0.5, "audit": 0.2},
+    }
+    one = run(skip_share=0.3, skipping=about, calibration=1.01, config={"skip": {"rule": "value"}})
+    for share in (0.2, 0.4):
+        kept_by = {"<user>": share, "ad": 0.1}
+        one.lines.append({"kind": "skipping", "position": 500, "kept_by": kept_by})
+    (setting,) = settings_of([one])
+    (row,) = skipped_table(setting)
+    assert dict(zip(NAMES, row, strict=True)) | {"run": ""} == {
+        "run": "",
+        "skipped": "30 %",
+        "label rate": "0.1000\ntrained 0.2000",
+        "loss": "none\ntrained 0.5000",
+        "calibration": "1.010",
+        "kept by": "<user> 30 %\nad 10 %",
+        "deciding": "1.5 s",
+        "scoring": "0.2 s",
+        "memory": "2 KiB",
+        "alarms": "0",
+    }
+    found = results_of(setting)
+    text = page([Chapter(setting, found, plots_of(setting, found, places([setting])))])
+    assert "&lt;user&gt; 30 %" in text
+    assert skipped_table(settings_of([run()])[0]) == []
 
 
 def test_what_users_name_is_escaped_everywhere():

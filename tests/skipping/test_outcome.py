@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from slipstream.skipping.guard import Alarm
 from slipstream.skipping.outcome import sentence, yardstick
 
 SUMMARY = {
@@ -18,7 +19,7 @@ def test_the_yardstick_is_what_fewer_inputs_would_have_cost_on_a_curve_that_is_a
     cost = yardstick(curve, 0.2)
     at = {n: one["auc"] for n, one in zip(inputs, curve, strict=True)}
     assert np.isclose(cost.auc, at[1000] - at[800])
-    assert cost.error < 1e-9
+    assert cost.half < 1e-9
 
 
 def test_points_off_the_line_make_it_less_certain():
@@ -26,7 +27,7 @@ def test_points_off_the_line_make_it_less_certain():
     off = [0.001, -0.001] * 3
     pairs = zip(inputs, off, strict=True)
     curve = [{"inputs_trained": n, "auc": 0.6 + 0.02 * np.log(n) + e} for n, e in pairs]
-    assert yardstick(curve, 0.2).error > 1e-4
+    assert yardstick(curve, 0.2).half > 3e-4  # Student's, of four points that are free
 
 
 def test_too_few_points_say_nothing():
@@ -48,8 +49,19 @@ def test_a_run_that_skipped_nothing_says_what_looking_took():
         "value: nothing was skipped; looking for it took 0.5 s."
     )
     assert "nothing was skipped (no way); looking" in sentence(
-        "value", nothing, 0.5, None, True, "no way"
+        "value", nothing, 0.5, None, "unguarded", "no way"
     )
+
+
+def test_a_run_that_took_longer_than_it_saved_says_so():
+    text = sentence("value", SUMMARY, 4.0, None)
+    assert "skipped, which took about 2.5 s more than it saved beside 7.5 s of training." in text
+
+
+def test_the_share_asked_for_and_the_alarms_are_in_the_sentence():
+    text = sentence("value", SUMMARY, 0.5, None, asked="why", alarms=[Alarm(1000, "so")])
+    assert "30.0 % of inputs skipped (why), which saved" in text
+    assert "The guard let all inputs back once at input 1,000: so." in text
 
 
 def test_a_run_that_froze_rows_says_how_many_updates_were_left_out():

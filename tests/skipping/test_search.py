@@ -35,9 +35,10 @@ def test_equal_scores_are_told():
 @given(scores=SCORES, wanted=st.floats(0, 1), tolerance=st.floats(0, 0.1))
 def test_bisection_ends_and_a_failed_one_skips_nothing_and_says_so(scores, wanted, tolerance):
     found = bisection(scores, wanted, tolerance)
-    if found.why:
-        assert found.threshold == 0
+    if found.threshold == 0:
         assert found.share == 0
+        assert found.why
     else:
         assert 0 < found.threshold < 0.1
+        assert bool(found.why) == (abs(found.share - wanted) > 0.01)
         assert abs((scores < found.threshold).mean() - wanted) <= tolerance + 1e-9

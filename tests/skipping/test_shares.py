@@ -68,7 +68,7 @@ def test_the_published_rule_skips_the_share_of_hot_inputs_that_its_search_found(
     summary = run(data, tmp_path / "run", "published", "skip.hot_memory=70%", strategy=strategy)
     (one,) = [one for one in summary["skipping"]["decisions"] if "asked" in one]
     judged(summary)
-    assert one["why"] == ""
+    assert one["why"] in ("", "within the tolerance of 0.08")
     assert one["reached"] == pytest.approx(0.3, abs=0.08)
     assert 0.05 < one["of_inputs"] < 0.95 or strategy == "slipstream"
     # A sample of half of a few hundred hot inputs: three standard errors are 5 points.
@@ -100,6 +100,9 @@ def test_where_few_inputs_are_hot_the_reason_names_their_share(data, tmp_path):
     ]
     assert 0.02 < skipped / inputs < 0.6
     assert np.mean(named) == pytest.approx(skipped / inputs, abs=0.03)
+    said = summary["skipping"]["sentence"]
+    assert f"{skipped / inputs:.1%} of the {inputs:,} judged, where".replace("%", " %") in said
+    assert "where 80.0 % were asked for: only" in said
 
 
 def test_where_few_inputs_are_negative_the_reason_names_their_share(tmp_path):

@@ -84,9 +84,9 @@ def test_a_run_that_was_stopped_ends_where_an_uninterrupted_one_does(
 ):
     keys = {"strategy": strategy, "epochs": 2}
     whole = run(data, tmp_path / "whole", rule, **keys)
-    for stop in (20, 90):
+    for stop in (0, 20, 90):
         with pytest.raises(StoppedError):
-            more = {"hooks": stop_after(stop), "resume": stop > 20}
+            more = {"hooks": stop_after(stop), "resume": stop > 0}
             run(data, tmp_path / "r", rule, **more, **keys)
     again = run(data, tmp_path / "r", rule, resume=True, **keys)
     assert whole["inputs_skipped"] or rule == "freeze"
@@ -94,6 +94,16 @@ def test_a_run_that_was_stopped_ends_where_an_uninterrupted_one_does(
         assert again[key] == whole[key]
     for key in ("decisions", "row_updates_frozen"):
         assert again["skipping"].get(key) == whole["skipping"].get(key)
+
+
+@pytest.mark.parametrize("rule", ["published", "random-hot", "value"])
+def test_every_run_that_skips_reports_what_it_skipped_guarded_or_not(data, tmp_path, rule):
+    found = run(data, tmp_path / "run", rule, "skip.hot_memory=30%", epochs=3)["skipping"]
+    assert 0 < found["loss_skipped"] < 2
+    assert 0 < found["label_rate_skipped"] < 1
+    assert bool(found["guard"]) == (rule != "published")
+    kept_by = [line["kept_by"] for line in lines(tmp_path / "run", "skipping")]
+    assert any(kept_by), "some table keeps inputs from being skipped"
 
 
 @pytest.mark.parametrize("strategy", ["fae", "fast"])

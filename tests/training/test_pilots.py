@@ -1,5 +1,6 @@
 """Pilots: the largest share that they show to be cheap enough, or nothing, and a sentence."""
 
+import numpy as np
 import pytest
 from small_runs import clicks, config
 
@@ -15,12 +16,12 @@ class Trained:
     """Stands for the trainings, with a known fall of the AUC for each share, and some noise."""
 
     def __init__(self, fall, noise=0.0):
-        self.fall, self.noise, self.seen = fall, noise, []
+        self.fall, self.noise, self.seen, self.scored = fall, noise, [], []
 
     def __call__(self, dataset, config, folder):
         share = 0.0 if config.skip.rule == "none" else config.skip.target
         self.seen.append((config.seed, share, config.limit))
-        assert dataset.evaluation is dataset.validation, "the evaluation part steers nothing"
+        self.scored.append(dataset.evaluation)
         auc = 0.7 + 0.01 * config.seed - self.fall * share
         return {"auc": auc + self.noise * (config.seed % 2) * (share > 0), "skip_share": share}
 
@@ -50,10 +51,22 @@ def test_pairs_that_scatter_too_much_to_tell_skip_nothing_and_say_so():
 def test_together_they_stay_within_the_stated_share_of_the_run():
     trained = Trained(fall=1.0)
     data = clicks(6000)
-    made = config(*RANDOM, "skip.pilot_share=0.25", batch_size=4)
+    made = config(*RANDOM, "skip.pilot_share=0.25", batch_size=2)
     piloted(data, made, trained, lambda _: None)
     assert len(trained.seen) == SEEDS * (1 + len(SHARES))
-    assert sum(limit for _, _, limit in trained.seen) <= 0.25 * len(data.train)
+    inputs = sum(limit for _, _, limit in trained.seen)
+    assert inputs + sum(map(len, trained.scored)) / 3 <= 0.25 * len(data.train)
+
+
+def test_each_seed_is_scored_on_a_piece_of_the_validation_part_of_its_own():
+    trained, data = Trained(fall=1.0), clicks(6000)
+    piloted(data, config(*RANDOM, batch_size=4), trained, lambda _: None)
+    pieces = dict(zip((seed for seed, _, _ in trained.seen), trained.scored, strict=True))
+    assert len(pieces) == SEEDS
+    assert {one.name for one in pieces.values()} == {"validation"}
+    found = [np.concatenate([run.labels for run in one.shards]) for one in pieces.values()]
+    whole = np.concatenate([run.labels for run in data.validation.shards])
+    assert np.array_equal(np.concatenate(found), whole[: sum(map(len, found))])
 
 
 def test_too_little_data_for_pilots_is_said():

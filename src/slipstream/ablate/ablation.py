@@ -214,4 +214,8 @@ class Ablation:
         return planned_run(self.base, keys, seed)
 
     def _summary(self, one: PlannedRun) -> dict[str, Any] | None:
-        return read_run(self.folder.run(one)).summary if self.folder.ended(one) else None
+        """What came out of a run that has ended, with its pace once all is compiled."""
+        if not self.folder.ended(one):
+            return None
+        run = read_run(self.folder.run(one))
+        return (run.summary or {}) | {"inputs_per_second": run.inputs_per_second}

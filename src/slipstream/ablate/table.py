@@ -23,7 +23,7 @@ class Ended(NamedTuple):
 
     Args:
         seed: The seed.
-        line: Its summary.
+        line: Its summary, with the `inputs_per_second` that it went through, skipped ones counted.
         base: That of training on everything.
         controls: Those of its controls that have ended, by rule.
     """
@@ -82,7 +82,9 @@ def _row(line: Line, ended: Sequence[Ended]) -> Row:
             shares[rule] = _mean([one["skip_share"] for one in theirs.values()])
     scores = list(_auc(mine).values())
     calibrated = [c for one in mine.values() if (c := one.get("calibration")) is not None]
-    ratios = [one["train_seconds"] / base[seed]["train_seconds"] for seed, one in mine.items()]
+    ratios = [
+        base[seed]["inputs_per_second"] / one["inputs_per_second"] for seed, one in mine.items()
+    ]
     return Row(
         line.group,
         line.name,
@@ -108,10 +110,7 @@ def _why_nothing(summaries: Sequence[dict[str, Any]]) -> str:
     about = _skipping(summaries[0])
     if not about or any(one["skip_share"] for one in summaries) or about.get("row_updates_frozen"):
         return ""
-    decided = [one for one in about.get("decisions", ()) if "asked" in one]
-    if not decided:
-        return "the run ended before any decision"
-    return next((one["why"] for one in decided if one.get("why")), "decisions skipped no input")
+    return about.get("why_nothing") or "decisions skipped no input"
 
 
 def _line(one: Ended) -> dict[str, Any]:

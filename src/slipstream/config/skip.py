@@ -156,7 +156,7 @@ class Skip(Section):
     )
     pilot_share: float = key(
         0.25,
-        "Share of the run's inputs that all pilots together go through at most",
+        "Share of the run's time, counted in inputs, that all pilots together take at most",
         above=0,
         most=1,
     )

@@ -16,6 +16,7 @@ from slipstream.report.numbers import compact
 from slipstream.report.repeat import command, shared_config, versions
 from slipstream.report.results import Result
 from slipstream.report.runs import RunRecord
+from slipstream.report.skipped import NAMES, skipped_table
 from slipstream.report.svg import Plot, draw
 from slipstream.report.table import SHORT, cells
 from slipstream.report.variants import Setting
@@ -120,8 +121,25 @@ def _chapter(one: Chapter, prefix: str, points: dict[str, object]) -> str:
             figures = "".join(_figure(plot, prefix, points) for plot in shown)
             lead = f'<p class="lead">{escape(lead)}</p>' if lead else ""
             parts.append(f'<h2>{heading}</h2>{lead}<div class="plots">{figures}</div>')
+            if heading == "Skipping":
+                parts.append(_skipped(one.setting))
     parts.append(_runs(one.setting))
     return "".join(parts)
+
+
+def _skipped(setting: Setting) -> str:
+    rows = skipped_table(setting)
+    if not rows:
+        return ""
+    return (
+        f"<details{' open' if len(rows) <= _FEW else ''}><summary>What was skipped</summary>"
+        f"{_table(NAMES, rows)}"
+        '<p class="lead">Label rate and loss are those of skipped inputs, beside those of trained '
+        "ones; the loss is from the first decision on, and for skipped inputs that of a few that "
+        "were scored and not trained. Kept by names the tables that keep most inputs from being "
+        "skipped, with their share of the inputs that decisions looked at. Deciding is the time of "
+        "classifying, gathering, and searching with snapshots, scoring the guard's.</p></details>"
+    )
 
 
 def _figure(plot: Plot, prefix: str, points: dict[str, object]) -> str:

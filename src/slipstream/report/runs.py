@@ -70,11 +70,15 @@ class RunRecord:
     def inputs_per_second(self) -> float | None:
         """Inputs gone through a second, skipped ones counted, after the first report."""
         training = self.of_kind("training")
-        if len(training) < 2:
-            return self.summary["samples_per_second"] if self.summary else None
-        first, last = training[0], training[-1]
-        seconds = last["train_seconds"] - first["train_seconds"]
-        return (last["position"] - first["position"]) / seconds if seconds > 0 else None
+        if len(training) > 1:
+            first, last = training[0], training[-1]
+            seconds = last["train_seconds"] - first["train_seconds"]
+            if seconds > 0:
+                return (last["position"] - first["position"]) / seconds
+        if self.summary is None:
+            return None
+        trained = 1 - float(self.summary["skip_share"])  # the summary counts those alone
+        return float(self.summary["samples_per_second"]) / max(trained, 1e-9)
 
     @property
     def auc_over_time(self) -> list[tuple[float, float]]:

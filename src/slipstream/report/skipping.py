@@ -89,7 +89,8 @@ def _movement(setting: Setting, numbers: dict[str, int]) -> Plot:
     axis = Axis("largest change of a row", log=True, exact=lambda value: f"moved {value:.3g}")
     text = (
         "Ten of the most accessed rows in the first run of each variant: the largest change of an "
-        "element since the decision before. A row that did not move at all has no point."
+        "element since the decision before (at first, since the first step). A row that did not "
+        "move at all has no point."
     )
     title = "Movement of sampled hot rows"
     moving = [one for one in series if any(moved > 0 for _, moved in one.points)]

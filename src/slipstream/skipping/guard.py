@@ -16,6 +16,7 @@ LogitsOf = Callable[[Array], tuple[Array, Array]]
 
 FALSE_ALARMS = 0.01  # the chance of any alarm in a run in which nothing changes
 AUDITED = 0.04  # of all inputs at most: what is scored costs a third of what is trained
+UNGUARDED = 0.2  # of an epoch: a window where it does not act, for each writes a fast tier back
 GROWTH = 0.25  # of the share that comes back at each decision after an alarm
 
 
@@ -50,6 +51,7 @@ class Guard:
             alone is the rule's, and moves with each decision; that of both together, each weighed
             by its size, is the model's again, and is looked at instead.
         false_alarms: The chance of any alarm in a run in which nothing changes.
+        acts: Whether it raises alarms; otherwise it scores skipped inputs for the report alone.
 
     Attributes:
         factor: How much of the wanted share is skipped.
@@ -64,8 +66,9 @@ class Guard:
         *,
         by_label: bool = False,
         false_alarms: float = FALSE_ALARMS,
+        acts: bool = True,
     ) -> None:
-        self._by_label = by_label
+        self.acts, self._by_label = acts, by_label
         self._seed, self._window = seed, max(round(LEAST / AUDITED), window)
         self._audit = min(audit, round(AUDITED * self._window))
         looks = max(1, inputs // self._window)
@@ -95,13 +98,14 @@ class Guard:
             logits: Of the inputs that it trained, as the model predicts them.
             trained: Their labels.
         """
-        if decision != self._decision:
-            self._decision = decision
-            self._before, self._now = Mix(), Mix()
-        self._now.add(skipped, trained)
-        self._left_out += len(skipped)
-        self._surprise += float(surprise(logits, trained).sum())
-        self._inputs += len(trained)
+        if self.acts:
+            if decision != self._decision:
+                self._decision = decision
+                self._before, self._now = Mix(), Mix()
+            self._now.add(skipped, trained)
+            self._left_out += len(skipped)
+            self._surprise += float(surprise(logits, trained).sum())
+            self._inputs += len(trained)
         room = self._audit - len(self._waiting)
         if room and len(numbers):
             rate = 3 * self._audit / self._window
@@ -113,6 +117,8 @@ class Guard:
         if position // self._window == before // self._window:
             return None
         audited = self._audited(logits_of)
+        if not self.acts:
+            return None
         trained = self._surprise / self._inputs if self._inputs >= LEAST else None
         if self._by_label:
             self._trained.join(self._of_all(audited, trained))
@@ -189,7 +195,9 @@ class Guard:
         self._surprise, self._inputs, self._left_out, self._decision = state["trained"]
 
     def summary(self) -> dict[str, Any]:
-        """What it saw, and what it can see."""
+        """What it saw, and what it can see; nothing where it does not act."""
+        if not self.acts:
+            return {}
         sees = {} if self._by_label else {"skipped": self._skipped.sees(self._chance)}
         return {
             "alarms": [one._asdict() for one in self.alarms],

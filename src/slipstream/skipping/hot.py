@@ -41,6 +41,11 @@ class Hot:
         """Another one for other rows."""
         return hashlib.sha256(np.packbits(self.mask).tobytes()).hexdigest()
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of what is known of rows and inputs."""
+        return self.mask.nbytes + self._cold.nbytes + self._inputs
+
     def of(self, accesses: Accesses) -> Array:
         """Whether each of these inputs is hot: all of its rows are."""
         return accesses.largest(self._cold) <= 0

@@ -8,17 +8,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from slipstream.report.statistics import t_quantile
+from slipstream.skipping.guard import Alarm
+
 
 class Yardstick(NamedTuple):
     """What skipping at random would have cost, by the learning curve.
 
     Args:
         auc: The AUC it would have cost.
-        error: Its standard error; None from fewer than four points.
+        half: Half of its 95 % interval, by Student's t; None from fewer than four points.
     """
 
     auc: float
-    error: float | None
+    half: float | None
 
 
 def yardstick(curve: Sequence[Mapping[str, Any]], share: float) -> Yardstick | None:
@@ -51,10 +54,12 @@ def yardstick(curve: Sequence[Mapping[str, Any]], share: float) -> Yardstick | N
     slope = float(x @ y) / spread
     left = y - y.mean() - slope * x
     scale = math.log(1 / (1 - share))
-    error = None
+    half = None
     if len(points) > 3:
-        error = scale * math.sqrt(float(left @ left) / (len(points) - 2) / spread)
-    return Yardstick(scale * slope, error)
+        free = len(points) - 2
+        error = scale * math.sqrt(float(left @ left) / free / spread)
+        half = t_quantile(0.975, free) * error
+    return Yardstick(scale * slope, half)
 
 
 def sentence(
@@ -64,6 +69,8 @@ def sentence(
     cost: Yardstick | None,
     how: str = "",
     why: str = "",
+    asked: str = "",
+    alarms: Sequence[Alarm] = (),
 ) -> str:
     """What was skipped, what that saved, and what is known of its cost.
 
@@ -74,28 +81,57 @@ def sentence(
         cost: What random skipping would have cost.
         how: What else to say of the rule.
         why: If nothing was skipped: why.
+        asked: The share that was asked for, beside the one got.
+        alarms: The guard's.
     """
     name = f"{rule}, {how}" if how else rule
-    share, trained = summary["skip_share"], max(1, summary["inputs_trained"])
-    each = (summary["train_seconds"] - overhead) / trained
-    saved = each * summary["inputs_skipped"] - overhead
-    first = (
-        f"{name}: {share:.1%} of inputs skipped".replace("%", " %")
-        + f", which saved about {saved:.1f} s beside {summary['train_seconds']:.1f} s of training."
-    )
     if not summary["inputs_skipped"]:
         if frozen := summary.get("row_updates_frozen"):
-            left_out = f"{frozen:.1%} of row updates left out".replace("%", " %")
             return (
-                f"{name}: no input was skipped, and {left_out} after the warm-up; choosing "
-                f"them took {overhead:.1f} s. What it cost shows only beside runs without it."
+                f"{name}: no input was skipped, and {percents(frozen)} of row updates left out "
+                f"after the warm-up; choosing them took {overhead:.1f} s. What it cost shows only "
+                "beside runs without it."
             )
         because = f" ({why})" if why else ""
         return f"{name}: nothing was skipped{because}; looking for it took {overhead:.1f} s."
+    beside = f" ({asked})" if asked else ""
+    first = f"{name}: {percents(summary['skip_share'])} of inputs skipped{beside}"
+    parts = [f"{first}, which {_saved(summary, overhead)}."]
+    if alarms:
+        times = "once" if len(alarms) == 1 else f"{len(alarms)} times, first"
+        parts.append(
+            f"The guard let all inputs back {times} at input {alarms[0].position:,}: "
+            f"{alarms[0].why}."
+        )
     if cost is None:
-        return f"{first} What it cost is not known: the run has too few points of evaluation."
-    about = f"{cost.auc:.4f}" + ("" if cost.error is None else f" ± {2 * cost.error:.4f}")
-    return (
-        f"{first} As many skipped at random would have cost about {about} AUC by this run's "
-        "learning curve; what this rule cost shows only beside runs without it."
-    )
+        parts.append("What it cost is not known: the run has too few points of evaluation.")
+    else:
+        half = "" if cost.half is None else f" ± {cost.half:.4f}"
+        told = f"cost about {cost.auc:.4f}{half} AUC by this run's learning curve"
+        if cost.auc < 0:
+            told = f"gained about {-cost.auc:.4f}{half} AUC: by its learning curve this run fell"
+        parts.append(
+            f"As many skipped at random would have {told}; what this rule cost shows only beside "
+            "runs without it."
+        )
+    return " ".join(parts)
+
+
+def percents(share: float) -> str:
+    """A share as a sentence has it.
+
+    Example:
+        >>> percents(0.305)
+        '30.5 %'
+    """
+    return f"{100 * share:.1f} %"
+
+
+def _saved(summary: Mapping[str, Any], overhead: float) -> str:
+    """The time that skipping saved, or took."""
+    each = (summary["train_seconds"] - overhead) / max(1, summary["inputs_trained"])
+    saved = each * summary["inputs_skipped"] - overhead
+    beside = f"beside {summary['train_seconds']:.1f} s of training"
+    if saved >= 0:
+        return f"saved about {saved:.1f} s {beside}"
+    return f"took about {-saved:.1f} s more than it saved {beside}"

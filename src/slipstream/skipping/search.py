@@ -8,6 +8,8 @@ import numpy as np
 
 from slipstream.data.inputs import Array
 
+_ALIKE = 0.01  # how far the share may be from the wanted one without a word
+
 
 class Found(NamedTuple):
     """What a search has found.
@@ -27,13 +29,12 @@ class Found(NamedTuple):
     why: str = ""
 
 
-def quantile(scores: Array, wanted: float, tolerance: float = 0.01) -> Found:
+def quantile(scores: Array, wanted: float) -> Found:
     """The threshold below which the share of scores is as close to the wanted one as it can be.
 
     Args:
         scores: Of a sample of inputs; infinite where an input is never skipped.
         wanted: The share.
-        tolerance: How far the share may be from it without a word.
 
     Example:
         >>> quantile(np.array([3.0, 1.0, 4.0, 2.0]), 0.5)
@@ -43,7 +44,7 @@ def quantile(scores: Array, wanted: float, tolerance: float = 0.01) -> Found:
     """
     n = len(scores)
     if n == 0 or wanted <= 0:
-        why = "no input is left to judge" if wanted > tolerance else ""
+        why = "no input is left to judge" if wanted > _ALIKE else ""
         return Found(-np.inf, 0.0, wanted, n, why)
     rising = np.sort(scores)
     finite = int(np.isfinite(rising).sum())
@@ -62,7 +63,7 @@ def quantile(scores: Array, wanted: float, tolerance: float = 0.01) -> Found:
         threshold = rising[place] if closer else np.nextafter(rising[place], np.inf)
     share = float((rising < threshold).sum() / n)
     why = ""
-    if abs(share - wanted) > tolerance:
+    if abs(share - wanted) > _ALIKE:
         why = (
             f"only {finite / n:.1%} of the sample can be skipped".replace("%", " %")
             if share < wanted and place == finite
@@ -87,8 +88,8 @@ def bisection(
         rounds: The most times to halve.
 
     Example:
-        >>> bisection(np.arange(1000) / 10000, 0.3, 0.08)
-        Found(threshold=0.025, share=0.25, wanted=0.3, inputs=1000, why='')
+        >>> bisection(np.arange(1000) / 10000, 0.3, 0.08)[:2]
+        (0.025, 0.25)
     """
     low, high, n = 0.0, most, len(scores)
     if n == 0:
@@ -98,7 +99,8 @@ def bisection(
         threshold = (low + high) / 2
         share = float((scores < threshold).sum() / n)
         if abs(share - wanted) <= tolerance:
-            return Found(threshold, share, wanted, n)
+            why = "" if abs(share - wanted) <= _ALIKE else f"within the tolerance of {tolerance:g}"
+            return Found(threshold, share, wanted, n, why)
         low, high = (low, threshold) if share > wanted else (threshold, high)
     return Found(
         0.0,

@@ -18,7 +18,7 @@ from slipstream.plan import Masks, Plan
 from slipstream.skipping.classifier import Classifier
 from slipstream.skipping.context import Context
 from slipstream.skipping.decision import TRAIN_ALL, Decision, Decisions
-from slipstream.skipping.guard import Guard, LogitsOf
+from slipstream.skipping.guard import UNGUARDED, Guard, LogitsOf
 from slipstream.skipping.order import Skipped
 from slipstream.skipping.outcome import sentence, yardstick
 from slipstream.skipping.passed import Passed
@@ -94,6 +94,7 @@ class Skipper:
                 self._passed.add(before, plan.next_position, left)
         lines = self._guarded(plan, before, left, labels, logits)
         with self._timed("search"):
+            self.watched.begin()
             due = self.rule.due(plan, before)
         if due:
             lines.append(self._decide(plan.next_position))
@@ -104,7 +105,7 @@ class Skipper:
         self, plan: Plan, before: int, numbers: Array, labels: Array, logits: Tensor
     ) -> list[dict[str, Any]]:
         """Let the guard look, and train all if it says so."""
-        if self.guard is None or self.decisions.last.number == 0:
+        if self.decisions.last.number == 0:
             return []
         with self._timed("audit"):
             n = plan.n_valid
@@ -123,8 +124,7 @@ class Skipper:
     def _decide(self, position: int) -> dict[str, Any]:
         """Take a decision from what is known now."""
         number = self.decisions.last.number + 1
-        if self.guard is not None:
-            self.guard.grow(position, self.context.every)
+        self.guard.grow(position, self.context.every)
         asked, explore = self._asked(number), self.classifier.explore
         wanted = asked
         if self.rule.MAKES_UP:
@@ -154,10 +154,17 @@ class Skipper:
         else:
             self.decisions.take(TRAIN_ALL, {}, about)
         self.tally.decided(about, position)
-        more: dict[str, Any] = {"kept_by": self._kept_by(frozen, sample.drawn, found.threshold)}
+        more: dict[str, Any] = {}
         with self._timed("search"):
+            # Where the threshold is searched on hot inputs, what makes the others cold keeps them.
+            drawn = sample.drawn if sample.share == 1 else self._coming(position)
+            more["kept_by"] = self._kept_by(frozen, drawn, found.threshold)
             more["rows_moved"] = self.watched.moved()
         return {"kind": "skipping", "position": position, **about, **more}
+
+    def _coming(self, position: int) -> Drawn:
+        """Some of all inputs to come, hot or not."""
+        return Rule.sample(self.rule, self.classifier, position).drawn
 
     def _kept_by(
         self, frozen: Mapping[str, Array], drawn: Drawn, threshold: float
@@ -191,8 +198,7 @@ class Skipper:
     def _asked(self, number: int) -> float:
         """The share that a decision is asked for."""
         shares = self.context.keys.shares or (self.context.keys.target,)
-        factor = 1.0 if self.guard is None else self.guard.factor
-        return factor * shares[min(number, len(shares)) - 1]
+        return self.guard.factor * shares[min(number, len(shares)) - 1]
 
     def state_dict(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What a checkpoint holds: as JSON, and as tensors by name."""
@@ -210,8 +216,7 @@ class Skipper:
             arrays |= {f"passed.{name}": one for name, one in self._passed.state_dict().items()}
         state: dict[str, Any] = {"live": live, "tally": self.tally.state_dict()}
         state["seconds"] = {"classify": self.classifier.seconds, **self.seconds}
-        if self.guard is not None:
-            state["guard"] = self.guard.state_dict()
+        state["guard"] = self.guard.state_dict()
         return state, {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     def load_state_dict(
@@ -241,8 +246,7 @@ class Skipper:
             self._passed.load_state_dict(steps)
         else:
             self._passed = None  # begun otherwise, where they were not remembered
-        if self.guard is not None:
-            self.guard.load_state_dict(state["guard"])
+        self.guard.load_state_dict(state["guard"])
 
     def summary(self, summary: Mapping[str, Any], curve: Sequence[Mapping[str, Any]]) -> Any:
         """What a run's summary says of skipping.
@@ -253,24 +257,26 @@ class Skipper:
         """
         seconds = {"classify": self.classifier.seconds, **self.seconds}
         cost = yardstick(curve, summary["skip_share"])
-        guard = {} if self.guard is None else self.guard.summary()
-        losses = {}
-        if self.guard is not None and self.guard.audited:
-            losses["loss_skipped"] = self.guard.audit_loss / self.guard.audited
+        counted = self.tally.summary()
+        why = "" if summary["inputs_skipped"] else self.tally.why_nothing
+        audited, loss = self.guard.audited, self.guard.audit_loss
         return {
             "rule": self.name,
             "sentence": sentence(
                 self.name,
-                {**summary, **self.tally.summary()},
+                {**summary, **counted},
                 sum(seconds.values()),
                 cost,
                 self._how,
-                self.tally.why_nothing,
+                why,
+                self.tally.asked(sampled=not self.rule.MAKES_UP),
+                self.guard.alarms,
             ),
+            "why_nothing": why,
             "cost_at_random": None if cost is None else cost._asdict(),
-            **self.tally.summary(),
-            **losses,
-            "guard": guard,
+            **counted,
+            "loss_skipped": loss / audited if audited else None,
+            "guard": self.guard.summary(),
             "overhead_seconds": seconds,
             "overhead_bytes": self.bytes,
         }
@@ -278,15 +284,16 @@ class Skipper:
     @property
     def _how(self) -> str:
         """What a reader should know of how it was skipped."""
-        said = [] if self.guard is not None else ["unguarded"]
+        said = [] if self.guard.acts else ["unguarded"]
         return " and ".join([*said, *(["decided once"] if self.rule.once else [])])
 
     @property
     def bytes(self) -> int:
-        """Memory of what was gathered and of the decisions that hold."""
+        """Memory of what was gathered, of the decisions that hold, and of what is hot."""
         held = [array.nbytes for array in self.rule.state_dict().values()]
         frozen = [one.nbytes for decision in self.decisions.all for one in decision.frozen.values()]
-        return sum(held) + sum(frozen)
+        hot = 0 if self.context.hot is None else self.context.hot.nbytes
+        return sum(held) + sum(frozen) + hot
 
     @contextmanager
     def _timed(self, what: str) -> Iterator[None]:
@@ -297,14 +304,19 @@ class Skipper:
             self.seconds[what] += time.perf_counter() - begun
 
 
-def _guard(kind: type[Rule], context: Context) -> Guard | None:
+def _guard(kind: type[Rule], context: Context) -> Guard:
+    """The guard; where it is off it only scores, a few times."""
     keys = context.keys
-    wanted = kind.GUARDED and not keys.shares if keys.guard is None else keys.guard
-    if not wanted:
-        return None
-    window = round(keys.guard_window * context.base.per_epoch)
-    inputs = len(context.base)
-    return Guard(context.seed, window, keys.audit_inputs, inputs, by_label=kind.CHANCES)
+    acts = kind.GUARDED and not keys.shares if keys.guard is None else keys.guard
+    every = keys.guard_window if acts else UNGUARDED
+    return Guard(
+        context.seed,
+        round(every * context.base.per_epoch),
+        keys.audit_inputs,
+        len(context.base),
+        by_label=kind.CHANCES,
+        acts=acts,
+    )
 
 
 def _under(arrays: Mapping[str, Any], start: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -10,6 +10,9 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from slipstream.data.inputs import Array
 from slipstream.plan import Plan
+from slipstream.skipping.outcome import percents
+
+_ALIKE = 0.02  # how far the share got may be from the one asked for without a reason
 
 
 class Tally:
@@ -55,6 +58,10 @@ class Tally:
         """A count over all decisions."""
         return sum(one[name] for one in self._each)
 
+    def _since(self, name: str) -> float:
+        """A count over all decisions but the one to train all that holds at first."""
+        return sum(one[name] for one in self._each[1:])
+
     @property
     def owed(self) -> float:
         """Inputs that should have been skipped so far and were not; below 0, the other way."""
@@ -71,13 +78,30 @@ class Tally:
             return "no decision was taken"
         if not any(one["trained"] for one in decided):
             return "decisions hold from skip.lag batches on, and the run ended before"
-        return next((one["why"] for one in reversed(decided) if one["why"]), "")
+        return _why(decided) or ("" if any(one["asked"] for one in decided) else "0 % asked for")
+
+    def asked(self, *, sampled: bool) -> str:
+        """The share got beside the one asked for; and if they are two points apart, why.
+
+        Args:
+            sampled: Whether what was asked for is a share of the sample, not of all inputs.
+        """
+        judged = [one for one in self._each if one.get("asked") and _inputs(one)]
+        inputs = sum(map(_inputs, judged))
+        if not inputs:
+            return ""
+        asked = sum(one["asked"] * _inputs(one) for one in judged) / inputs
+        reached = (one["reached"] * _inputs(one) if sampled else one["skipped"] for one in judged)
+        got = sum(reached) / inputs
+        said = f"{percents(got)} of {'the sample' if sampled else f'the {inputs:,} judged'}"
+        if abs(got - asked) <= _ALIKE:
+            return f"{said}, {percents(asked)} asked for"
+        why = _why(judged) or "what came was not as the sample before it"
+        return f"{said}, where {percents(asked)} were asked for: {why}"
 
     def _frozen(self) -> float:
         """The share of row updates that were left out since the first decision."""
-        accesses, updates = (
-            sum(one[name] for one in self._each[1:]) for name in ("accesses", "updates")
-        )
+        accesses, updates = self._since("accesses"), self._since("updates")
         return 1 - updates / accesses if accesses else 0.0
 
     def summary(self) -> dict[str, Any]:
@@ -85,14 +109,15 @@ class Tally:
         return {
             "label_rate_trained": _ratio(self.total("trained_positive"), self.total("trained")),
             "label_rate_skipped": _ratio(self.total("skipped_positive"), self.total("skipped")),
-            "loss_trained": _ratio(self.total("loss"), self.total("trained")),
+            # Those of skipped inputs are from then on too, and losses fall along a run.
+            "loss_trained": _ratio(self._since("loss"), self._since("trained")),
             "row_updates_frozen": self._frozen(),
             "decisions": [
                 {
                     **{key: one[key] for key in _ABOUT if key in one},
                     "position": one["position"],
-                    "inputs": one["trained"] + one["skipped"],
-                    "share": _ratio(one["skipped"], one["trained"] + one["skipped"]),
+                    "inputs": _inputs(one),
+                    "share": _ratio(one["skipped"], _inputs(one)),
                 }
                 for one in self._each
             ],
@@ -100,6 +125,17 @@ class Tally:
 
 
 _ABOUT = ("decision", "asked", "wanted", "reached", "of_inputs", "threshold", "why")
+
+
+def _inputs(one: Mapping[str, Any]) -> int:
+    """Inputs that a decision judged."""
+    return int(one["trained"] + one["skipped"])
+
+
+def _why(decisions: Sequence[Mapping[str, Any]]) -> str:
+    """Why a share was not the wanted one: the reason of the decision that judged most inputs."""
+    reasons = [one for one in decisions if one["why"] and _inputs(one)]
+    return str(max(reasons, key=_inputs)["why"]) if reasons else ""
 
 
 def _fresh(about: Mapping[str, Any], position: int) -> dict[str, Any]:

@@ -32,12 +32,16 @@ class Watched:
         ]
         self._snapshot = Snapshot(context, np.sort(picked[:ROWS]))
 
+    def begin(self) -> None:
+        """Begin to watch; nothing, where that has begun."""
+        if not self._snapshot.taken:
+            self._snapshot.begin()
+
     def moved(self) -> list[float]:
-        """The largest change of each since it was last asked for; nothing at the first time."""
-        first = not self._snapshot.taken
+        """The largest change of each since it was last asked for, or since the beginning."""
         self._snapshot.begin()
         self._snapshot.finish()
-        return [] if first else [float(one) for one in self._snapshot.moved()]
+        return [float(one) for one in self._snapshot.moved()]
 
     def state_dict(self) -> dict[str, Array]:
         """The rows as they were when last asked for."""

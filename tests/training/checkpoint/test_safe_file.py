@@ -71,6 +71,11 @@ def test_the_package_reads_the_rows_of_a_checkpoint(storage, tmp_path):
     assert {n: t.view(torch.uint8).numpy().tobytes() for n, t in back.items()} == wanted
 
 
+def test_an_empty_array_of_numpy_is_a_tensor_too():
+    tensors = {"ends": torch.from_numpy(np.empty(0, dtype=np.int64)), "one": torch.ones(1)}
+    assert_same(unpack(pack(tensors)), tensors)
+
+
 @pytest.mark.parametrize(
     "data",
     [

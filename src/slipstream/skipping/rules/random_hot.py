@@ -20,3 +20,8 @@ class RandomHot(Rule):
         """The chance of each hot input; cold ones are never skipped."""
         del frozen
         return np.where(self.context.hot_rows.of(drawn.accesses), drawn.chance, np.inf)
+
+    def keeps(self, frozen: Mapping[str, Array]) -> Array | None:
+        """Any row that is not hot keeps an input."""
+        del frozen
+        return np.where(self.context.hot_rows.mask, -np.inf, 1.0).astype(np.float32)

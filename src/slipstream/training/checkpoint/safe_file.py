@@ -103,7 +103,8 @@ def pack(tensors: dict[str, Tensor]) -> Array:
     data, values = blank(entries)
     for name, tensor in tensors.items():
         flat = tensor.detach().to("cpu").contiguous().reshape(-1)
-        np.copyto(values[name].reshape(-1).view(np.uint8), flat.view(torch.uint8).numpy())
+        if len(flat):  # an empty one made by NumPy has no stride to see bytes with
+            np.copyto(values[name].reshape(-1).view(np.uint8), flat.view(torch.uint8).numpy())
     return data
 
 
