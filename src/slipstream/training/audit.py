@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
+
 import numpy as np
 
-from slipstream.data.batch import BatchReader
+from slipstream.data.batch import Batch, BatchReader
 from slipstream.data.dataset import Part
 from slipstream.data.inputs import Array
 from slipstream.ordering import Cut
@@ -31,17 +34,17 @@ class Auditor:
 
     def __call__(self, numbers: Array) -> tuple[Array, Array]:
         """The logits of the inputs of these numbers, and their labels."""
-        self._engine.tables.settle()
         logits, labels = [np.zeros(0)], [np.zeros(0)]
         self._engine.dense.model.eval()
         try:
-            for first in range(0, len(numbers), self._capacity):
-                cut = Cut(numbers[first : first + self._capacity], 0)
-                (batch,) = self._reader.read([cut])
-                (plan,) = self._planner.plans([batch])
-                made = self._engine.predict(plan)[: batch.n_valid]
-                logits.append(made.double().cpu().numpy())
-                labels.append(batch.labels[: batch.n_valid].numpy())
+            with closing(self._engine.scores(self._batches(numbers), self._planner)) as scores:
+                for batch, made in scores:
+                    logits.append(made[: batch.n_valid].double().numpy())
+                    labels.append(batch.labels[: batch.n_valid].numpy())
         finally:
             self._engine.dense.model.train()
         return np.concatenate(logits), np.concatenate(labels)
+
+    def _batches(self, numbers: Array) -> Iterator[Batch]:
+        for first in range(0, len(numbers), self._capacity):
+            yield from self._reader.read([Cut(numbers[first : first + self._capacity], 0)])

@@ -128,7 +128,8 @@ class Engine:
         return self.predict(plan)
 
     def scores(self, batches: Iterable[Batch], planner: Planner) -> Generator[Scored, None, None]:
-        """Each batch with its logits, in order."""
+        """Each batch with its logits, in order; steps must all have said what they have to."""
+        self.tables.settle()
         for batch in batches:
             yield batch, self.score(batch, planner)
 

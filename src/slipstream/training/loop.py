@@ -433,7 +433,6 @@ class Trainer:
         with self.state.timed("step"):
             self._hear(self.engine.landed())
         with self.state.timed("evaluate"):
-            self.engine.tables.settle()
             scores = evaluate(
                 self.engine, self.placement, inputs, size, self.config.evaluate.auc, each
             )

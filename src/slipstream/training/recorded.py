@@ -126,7 +126,7 @@ class RecordedEngine(Engine):
         self._turn: Turn | None = None
         self._recordings: dict[int, torch.cuda.CUDAGraph] = {}
         self._pool: tuple[int, int] | None = None
-        self._scoring: Scoring | None = None
+        self._scoring: dict[int, Scoring] = {}
         self._warm = 0
         self._trained: int | None = None
         self._numbers: dict[int, int] = {}
@@ -181,20 +181,20 @@ class RecordedEngine(Engine):
         self._carrier.leave(stride, outcome)
 
     def scores(self, batches: Iterable[Batch], planner: Planner) -> Generator[Scored, None, None]:
-        """The logits of batches, after rows have settled: kept rows are on the device already."""
+        """Each batch with its logits, in order: rows that stay are on the device already."""
         if not self._arena.numbered:
             yield from super().scores(batches, planner)
             return
+        self._carrier.settle(kept=False)
         coming = iter(batches)
         first = next(coming, None)
         if first is None:
             return
-        if self._scoring is None or self._scoring.capacity != first.capacity:
-            stores = self.tables.stores
-            self._scoring = Scoring(
-                self._arena, stores, self._predicted, self._recorded, first.capacity
-            )
-        with closing(self._scoring.scores(chain([first], coming))) as scores:
+        size = first.capacity
+        if size not in self._scoring:
+            work = (self._predicted, self._recorded)
+            self._scoring[size] = Scoring(self._arena, self.tables.stores, *work, size)
+        with closing(self._scoring[size].scores(chain([first], coming))) as scores:
             for batch, logits in scores:
                 yield batch, self.score(batch, planner) if logits is None else logits
 
@@ -306,7 +306,7 @@ class RecordedEngine(Engine):
     def _forget_recordings(self) -> None:
         """Recordings are of no use any more; PyTorch takes no pool twice whose last one is gone."""
         self._recordings.clear()
-        self._scoring = None
+        self._scoring.clear()
         self._pool = None
 
     def _turn_over(self, turn: Turn) -> None:

@@ -112,7 +112,7 @@ class Carrier:
         self.landed(step)
         self._arena.number(kept)
         for number, moves in enumerate(kept):
-            self.held.put(number, moves)
+            self.held.keep(number, moves)
 
     def prepare(self, coming: Sequence[Coming]) -> None:
         """Pack coming plans and send them ahead with their rows, in the order of their steps."""
@@ -235,10 +235,14 @@ class Carrier:
         if self._failure is not None:
             raise self._failure
 
-    def settle(self) -> None:
-        """Write every row on the device back, without sending it away; results have all come."""
+    def settle(self, *, kept: bool = True) -> None:
+        """Write every row on the device back, without sending it away; results have all come.
+
+        Args:
+            kept: Whether also those that stay and that the device finds by their ids.
+        """
         self.check_quiet()
-        self.held.settle()
+        self.held.settle(kept=kept)
 
     def check_quiet(self) -> None:
         """Raise an error where results of steps are still to come."""

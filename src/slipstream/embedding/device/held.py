@@ -34,6 +34,13 @@ class Held:
         self.slow, self._arena, self._before_write = slow, arena, before_write
         self._pool = Pool("scatter")
         self._row_of = [np.full(len(one), -1, dtype=np.int64) for one in arena.records]
+        self._stay = [0] * len(arena.records)
+
+    def keep(self, number: int, moves: Moves) -> None:
+        """Copy rows of the slow store into slots before the first step."""
+        if moves.numbered is not None:  # they are in the first slots, for good
+            self._stay[number] = len(moves.rows)
+        self.put(number, moves)
 
     def put(self, number: int, moves: Moves) -> None:
         """Copy rows of the slow store into slots, now."""
@@ -89,10 +96,15 @@ class Held:
                 evicts,
             )
 
-    def settle(self) -> None:
-        """Write every row on the device back, without sending it away."""
+    def settle(self, *, kept: bool = True) -> None:
+        """Write every row on the device back, without sending it away.
+
+        Args:
+            kept: Whether also those that stay and that the device finds by their ids.
+        """
         for number, row_of in enumerate(self._row_of):
-            (slots,) = np.nonzero(row_of >= 0)
+            first = 0 if kept else self._stay[number]
+            slots = first + np.flatnonzero(row_of[first:] >= 0)
             self.take(number, row_of[slots], slots)
 
     def lend(self, plan: Plan) -> None:
