@@ -102,7 +102,10 @@ class Cold:
 
     def place(self, batches: Iterable[Batch], step: int) -> Generator[ColdPlaced, None, None]:
         """What comes before each batch and what leaves after it; the first has number `step`."""
-        tiers = [_Tier(rows, room) for rows, room in zip(self._rows, self._rooms, strict=True)]
+        steps = self._window + self._at_once + 1
+        tiers = [
+            _Tier(rows, room, steps) for rows, room in zip(self._rows, self._rooms, strict=True)
+        ]
         with closing(self._scanned(batches)) as coming:
             yield from self._placed(tiers, coming, step)
 
@@ -174,6 +177,7 @@ class _Some:
         self.batches, self._found = batches, found
         self._after = np.zeros(len(batches), dtype=np.int64)
         self._new = [np.zeros(len(batches), dtype=np.int64) for _ in found]
+        self._before = [np.empty((2, len(one.rows)), dtype=np.int32) for one in found]
 
     def enter(self, tiers: Sequence[_Tier], first: int, step: int) -> int:
         """The rows of the first of them are used at the steps from `step` on; says of how many.
@@ -181,11 +185,10 @@ class _Some:
         All of these fit, but perhaps for the last. The next plan is that of `first`.
         """
         count = len(self.batches) if len(tiers) == 1 else 1
-        for tier, found, new in zip(tiers, self._found, self._new, strict=True):
+        all_of = zip(tiers, self._found, self._before, self._new, strict=True)
+        for tier, found, before, new in all_of:
             some = found.bounds[: count + 1]
-            room = tier.room - tier.wanted
-            args = (found.rows, some, tier.known, first, step, room, new, self._after)
-            count, _ = cold.enter(*args)
+            count = tier.enter(found.rows, some, first, step, before, new, self._after)
         return count
 
     def fits(self, tiers: Sequence[_Tier]) -> int:
@@ -210,6 +213,7 @@ class _Some:
         ]
         made = _Some(self.batches[some], found)
         made._after, made._new = self._after[some], [new[some] for new in self._new]
+        made._before = self._before
         return made
 
     def wanted(self, tiers: Sequence[_Tier]) -> list[_Some]:
@@ -220,55 +224,88 @@ class _Some:
 
     def emit(self, tiers: Sequence[_Tier], step: int) -> Iterator[ColdPlaced]:
         """Their plans; the first is that of step `step`."""
-        made = [tier.emit(one, step) for tier, one in zip(tiers, self._found, strict=True)]
+        made = [
+            tier.emit(one, before, step)
+            for tier, one, before in zip(tiers, self._found, self._before, strict=True)
+        ]
         for batch, after, *plans in zip(self.batches, self._after.tolist(), *made, strict=True):
             yield ColdPlaced(batch, tuple(plans), after)
 
     def aside(self, tiers: Sequence[_Tier], step: int) -> ColdPlaced:
         """The plan of the first, which does not fit."""
-        plans = (
-            tier.aside(one.rows[one.bounds[0] : one.bounds[1]], step)
-            for tier, one in zip(tiers, self._found, strict=True)
-        )
+        plans = []
+        for tier, one, before in zip(tiers, self._found, self._before, strict=True):
+            first = slice(one.bounds[0], one.bounds[1])
+            plans.append(tier.aside(one.rows[first], before[:, first], step))
         return ColdPlaced(self.batches[0], tuple(plans), step - 1, aside=True)
 
 
 class _Tier:
-    """What is known of one group's rows that are not kept."""
+    """What is known of one group's rows that are not kept.
 
-    def __init__(self, rows: int, room: Room) -> None:
-        self.known = in_memory((rows, 2))
-        self.known[:, cold.SLOT] = -1
+    Args:
+        rows: How many rows the group has.
+        room: Its fast tier.
+        steps: The most steps of which something must be known at once.
+    """
+
+    def __init__(self, rows: int, room: Room, steps: int) -> None:
+        self._known = in_memory((rows, 2))
+        self._again: Array = np.zeros((steps, 0), dtype=np.uint8)
+        self._slot_of: Array = np.zeros((steps, 0), dtype=np.int32)
         first = len(room.keep)
         self._n_free = self.room = room.slots - first
         self._free = np.arange(room.slots - 1, first - 1, -1, dtype=np.int32)
         self.wanted = 0
 
-    def aside(self, rows: Array, step: int) -> ColdPlan:
-        """Of a batch that does not fit: those of its rows that are in slots."""
-        rows = np.unique(rows)
-        slots = self.known[rows, cold.SLOT]
-        rows, slots = rows[slots >= 0], slots[slots >= 0]
-        gone = self.known[rows, cold.USED] == step
-        self.known[rows[gone], cold.SLOT] = -1
-        left = int(gone.sum())
-        self._free[self._n_free : self._n_free + left] = slots[gone]
-        self._n_free += left
-        self.wanted -= left
-        none = np.empty(0, dtype=np.int32)
-        return ColdPlan(none, none, rows, slots, rows[gone], slots[gone])
+    def enter(
+        self,
+        rows: Array,
+        bounds: Array,
+        first: int,
+        step: int,
+        before: Array,
+        new: Array,
+        after: Array,
+    ) -> int:
+        """The rows of some batches are used from `step` on; says of how many that is known."""
+        self._widen(int(np.diff(bounds).max(initial=0)))
+        room = self.room - self.wanted
+        out = (before, self._again, new, after)
+        count, _ = cold.enter(rows, bounds, self._known, first, step, room, *out)
+        return count
 
-    def emit(self, found: Scanned, step: int) -> Iterator[ColdPlan]:
+    def _widen(self, lookups: int) -> None:
+        """Have room for a batch with so many lookups."""
+        more = lookups - self._again.shape[1]
+        if more > 0:
+            wider = ((0, 0), (0, more + more // 4))
+            self._again, self._slot_of = (np.pad(a, wider) for a in (self._again, self._slot_of))
+
+    def aside(self, rows: Array, before: Array, step: int) -> ColdPlan:
+        """Of a batch that does not fit: those of its rows that are in slots. All leave after it."""
+        used, at = before
+        lent = (used != cold.NEW) & (used != step)
+        rows, slots = rows[lent], self._slot_of[used[lent] % len(self._slot_of), at[lent]]
+        self._free[self._n_free : self._n_free + len(slots)] = slots
+        self._n_free += len(slots)
+        self.wanted -= len(slots)
+        none = np.empty(0, dtype=np.int32)
+        return ColdPlan(none, none, rows, slots, rows, slots)
+
+    def emit(self, found: Scanned, before: Array, step: int) -> Iterator[ColdPlan]:
         """The plans of some batches, the first of which is that of step `step`."""
         bounds = found.bounds
         n = int(bounds[-1] - bounds[0])
         slots, fill_slots, evict_slots = np.empty((3, n), dtype=np.int32)
         fill_rows, evict_rows = np.empty((2, n), dtype=np.int64)
         fills, evicts = np.empty((2, len(bounds)), dtype=np.int64)
-        self._n_free, _ = cold.emit(
+        self._n_free = cold.emit(
             found.rows,
             bounds,
-            self.known,
+            before,
+            self._again,
+            self._slot_of,
             step,
             self._free,
             self._n_free,

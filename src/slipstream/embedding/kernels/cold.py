@@ -1,7 +1,9 @@
 """Which lookups of a batch are of rows that are not kept, and where these rows are: compiled.
 
 Kept rows are the first of each table, so most ids need one comparison and nothing else. Of every
-other row two numbers are known, side by side: its slot (-1: none), and the step of its last use.
+other row two numbers are known, side by side: the step of its last use, and which lookup of that
+step's batch used it first. Those of a batch's rows are far apart in memory, so they are looked at
+only once, when it enters the window. What comes after goes from lookup to lookup.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from slipstream.compiled import compiled
 from slipstream.data.copying import NEAR, bring_near
 from slipstream.data.inputs import Array
 
-SLOT, USED = 0, 1
+USED, PLACE = 0, 1
+NEW = -1
+"""The step of the use before, where there is none in the window."""
 AT_ONCE = 32
 """Features that are looked at together."""
 _PRODUCT = np.int64(0x077CB531)
@@ -156,6 +160,8 @@ def enter(
     first: int,
     step: int,
     room: int,
+    before: Array,
+    again: Array,
     new: Array,
     after: Array,
 ) -> tuple[int, int]:
@@ -167,10 +173,14 @@ def enter(
     Args:
         rows: Of the lookups, not distinct.
         bounds: Where those of each batch begin, and the end of the last.
-        known: Slot and last use of every row; changed.
+        known: Last use of every row; changed.
         first: The first step of the window.
         step: That of the first of these batches.
         room: For how many rows there is room.
+        before: Out, `[2, lookups]`: the step of the use before within the window, or `NEW`, and
+            which lookup of its batch that was; of the same step for a row that is looked up again.
+        again: For each step, modulo their number, and each of its lookups, whether a later batch
+            uses the row; changed.
         new: Out: for each how many of its rows no batch before it uses from `first` on.
         after: Out: the last step after which one of these was sent away, if it is larger: they are
             not to be read before that has landed.
@@ -179,19 +189,28 @@ def enter(
         How many batches were not left out, and what `bring_near` says.
     """
     near = 0
+    steps = len(again)
     for batch in range(len(bounds) - 1):
         count = last = 0
-        now = step + batch
-        mine = rows[bounds[batch] : bounds[batch + 1]]
+        now, base = step + batch, bounds[batch]
+        mine = rows[base : bounds[batch + 1]]
+        again[now % steps, : len(mine)] = 0
         for begin in range(0, len(mine), NEAR):
             some = mine[begin : begin + NEAR]
             near |= bring_near(some, known)
-            for row in some:
-                used = known[row, USED]
+            for k in range(len(some)):
+                row, place = some[k], begin + k
+                used, at = known[row, USED], known[row, PLACE]
                 is_new = used < first
                 count += is_new
                 last = max(last, used if is_new else 0)
-                known[row, USED] = max(used, now)
+                before[0, base + place] = NEW if is_new else used
+                before[1, base + place] = at
+                if used < now:
+                    known[row, USED] = now
+                    known[row, PLACE] = place
+                    if not is_new:
+                        again[used % steps, at] = 1
         new[batch] = count
         after[batch] = max(after[batch], last)
         room -= count
@@ -204,7 +223,9 @@ def enter(
 def emit(
     rows: Array,
     bounds: Array,
-    known: Array,
+    before: Array,
+    again: Array,
+    slot_of: Array,
     step: int,
     free: Array,
     n_free: int,
@@ -215,13 +236,15 @@ def emit(
     evict_rows: Array,
     evict_slots: Array,
     evicts: Array,
-) -> tuple[int, int]:
+) -> int:
     """Give the rows of the next batches their slots, and send away those that no later one uses.
 
     Args:
         rows: Of the lookups, not distinct.
         bounds: Where those of each batch begin, and the end of the last.
-        known: Slot and last use of every row; changed.
+        before: As `enter` wrote it.
+        again: As `enter` wrote it.
+        slot_of: As `again`, the slots; changed.
         step: That of the first of these batches.
         free: A stack of free slots; changed.
         n_free: Its height.
@@ -234,42 +257,33 @@ def emit(
         evicts: Out: where those of each batch begin, and the end of the last.
 
     Returns:
-        The height of the stack, and what `bring_near` says.
+        The height of the stack.
     """
-    near = 0
     filled = gone = 0
-    base = bounds[0]
+    steps = len(again)
     for batch in range(len(bounds) - 1):
         fills[batch], evicts[batch] = filled, gone
-        now = step + batch
-        for begin in range(bounds[batch], bounds[batch + 1], NEAR):
-            some = rows[begin : min(begin + NEAR, bounds[batch + 1])]
-            near |= bring_near(some, known)
-            for k in range(len(some)):
-                row = some[k]
-                slot = known[row, SLOT]
-                if slot < 0:
-                    n_free -= 1
-                    slot = free[n_free]
-                    known[row, SLOT] = slot
-                    fill_rows[filled] = row
-                    fill_slots[filled] = slot
-                    filled += 1
-                slots[begin - base + k] = slot
-                # Whether it leaves is not known ahead: written in any case, it is no branch.
-                evict_rows[gone] = row
-                evict_slots[gone] = slot
-                gone += known[row, USED] == now
-        left = evicts[batch]
-        for k in range(left, gone):  # each once
-            row, slot = evict_rows[k], evict_slots[k]
-            if known[row, SLOT] >= 0:
-                known[row, SLOT] = -1
-                free[n_free] = slot
-                n_free += 1
-                evict_rows[left] = row
-                evict_slots[left] = slot
-                left += 1
-        gone = left
+        now, base = step + batch, bounds[batch]
+        mine, stays = slot_of[now % steps], again[now % steps]
+        for place in range(bounds[batch + 1] - base):
+            k = base + place
+            used = before[0, k]
+            if used == NEW:
+                n_free -= 1
+                slot = free[n_free]
+                fill_rows[filled] = rows[k]
+                fill_slots[filled] = slot
+                filled += 1
+            else:
+                slot = slot_of[used % steps, before[1, k]]
+            mine[place] = slot
+            slots[k - bounds[0]] = slot
+            # Whether it leaves is not known ahead: written in any case, it is no branch.
+            evict_rows[gone] = rows[k]
+            evict_slots[gone] = slot
+            gone += (used != now) & (stays[place] == 0)
+        for k in range(evicts[batch], gone):
+            free[n_free] = evict_slots[k]
+            n_free += 1
     fills[-1], evicts[-1] = filled, gone
-    return n_free, near
+    return n_free
