@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -61,11 +62,12 @@ def run(kind: str, seconds: float) -> bool:
         return False
     words, more = found
     begun = time.monotonic()
+    child = subprocess.Popen(words, cwd=ROOT, env={**os.environ, **more}, start_new_session=True)
     try:
-        status = subprocess.run(
-            words, cwd=ROOT, env={**os.environ, **more}, timeout=max(1.0, seconds), check=False
-        ).returncode
+        status = child.wait(max(1.0, seconds))
     except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)  # and what it watches
+        child.wait()
         print(f"{kind}: not through after {seconds:.0f} s; give --seconds more.", flush=True)
         return False
     told = "clean" if status == 0 else f"NOT clean, status {status}"

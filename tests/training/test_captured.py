@@ -198,6 +198,17 @@ def test_outputs_of_another_shape_are_an_error_that_says_so(kernels, monkeypatch
         list(step.through())
 
 
+@pytest.mark.parametrize(
+    ("whole", "told"), [(True, "are bfloat16;"), (False, "are bfloat16 and float32;")]
+)
+def test_weights_that_a_recorded_step_cannot_move_are_an_error_that_says_so(recorded, whole, told):
+    data = clicks(100)
+    tables, module = EmbeddingTables.for_schema(data.schema, dim=3), Mine(2)
+    (module if whole else module.out).bfloat16()
+    with pytest.raises(ConfigError, match=f"The weights of the module {told}"):
+        CapturedStep(data, tables, module, config=Config(batch_size=16, device=DEVICE))
+
+
 @pytest.mark.parametrize("kernels", ["cpu", "gpu"])
 def test_memory_that_is_used_up_is_an_error_that_says_what_to_do(kernels, monkeypatch):
     monkeypatch.setattr(build, "kernels_for", lambda *_: kernels)

@@ -118,8 +118,10 @@ def test_the_memory_of_a_gpu_has_the_fast_tier_and_the_host_has_not(data):
     assert set(there.device) == {"fast", "plans", "dense", "activations"}
     assert there.host["fast"] < here.host["fast"]
     assert there.host["activations"] < here.host["activations"]
+    assert 0 < there.host["pinned"] < there.device["plans"], "every page is on both"
     plain = estimate(data, Config(device="cuda"))
     assert set(plain.device) == {"dense", "activations"}
+    assert "pinned" not in plain.host | here.host
 
 
 def test_what_does_not_fit_says_what_would():

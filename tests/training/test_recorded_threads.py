@@ -15,7 +15,9 @@ from small_runs import clicks, config, stop_after
 
 from slipstream.embedding.device import carrier
 from slipstream.embedding.device.arena import Arena
+from slipstream.embedding.device.carrier import Carrier
 from slipstream.embedding.device.gather import Pool
+from slipstream.embedding.device.lanes import Lane
 from slipstream.training import build
 from slipstream.training.loop import StoppedError, Trainer, train
 from slipstream.training.recorded import RecordedEngine
@@ -132,6 +134,28 @@ def test_steps_that_cannot_be_recorded_are_the_same(tmp_path, monkeypatch):
         "Steps are not recorded, which makes them slower: this cannot be recorded"
     ]
     assert ours["weights_digest"] == whole["weights_digest"]
+
+
+def test_what_is_on_its_way_has_arrived_when_its_memory_is_given_back(tmp_path, monkeypatch):
+    done: list[str] = []
+    mark, close = Lane.mark, Carrier.close
+
+    def marked(self):
+        made = mark(self)
+        wait = made.wait
+        made.wait = lambda: (done.append("all of the lane"), wait())
+        return made
+
+    def closed(self):
+        monkeypatch.setattr(self._inward, "mark", lambda: marked(self._inward))
+        for thread in self._threads:
+            monkeypatch.setattr(thread, "join", lambda end=thread.join: (end(), done.append("end")))
+        close(self)
+
+    monkeypatch.setattr(Carrier, "close", closed)
+    with pytest.raises(StoppedError):
+        train(clicks(3000), keys(), tmp_path / "cut", hooks=stop_after(5))
+    assert done == ["end", "end", "all of the lane"], "nothing is sent after that"
 
 
 class Recording:

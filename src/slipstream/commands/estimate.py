@@ -21,6 +21,7 @@ _MEANINGS = {
     "evaluation": "scores kept for the AUC",
     "checkpoint": "a checkpoint while it is written",
     "skipping": "what a rule keeps for rows, and its decisions",
+    "pinned": "plans and results on their way, where a GPU copies them from and to",
     "beginning": "statistics or a warm start, beyond what steps take",
 }
 _ON_DEVICE = {

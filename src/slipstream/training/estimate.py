@@ -25,7 +25,7 @@ from slipstream.skipping.hot import hot_bytes
 from slipstream.skipping.rules import rule
 from slipstream.training import build
 from slipstream.training.checkpoint.save import RANGE_BYTES
-from slipstream.training.estimate_device import device_parts, what_fits
+from slipstream.training.estimate_device import device_parts, ring_bytes, what_fits
 from slipstream.training.footprint import step_bytes, without_values
 from slipstream.training.strategies import answers
 
@@ -113,16 +113,19 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
         host["beginning"] = beginning - activations
     if not on_device:
         return Estimate(host, {})
+    input_bytes, pages = _input_bytes(dataset), STRIDES * build.together(config, rooms)
+    sizes: dict[str, Any] = {"inputs": config.batch_size, "input_bytes": input_bytes}
+    if rooms is not None:
+        host["pinned"] = math.ceil(ring_bytes(layout, rooms, pages=pages, **sizes))
     device = device_parts(
         layout,
         rooms,
-        inputs=config.batch_size,
-        input_bytes=_input_bytes(dataset),
         lookups=_lookups(layout, dataset),
         weights=weights,
         states=_STATES[config.dense.optimizer],
         step=_step(model, dataset, config),
-        pages=STRIDES * build.together(config, rooms),
+        pages=pages,
+        **sizes,
     )
     return Estimate(host, device)
 

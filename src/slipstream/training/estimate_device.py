@@ -55,14 +55,30 @@ def device_parts(
     }
     if rooms is None:
         return made
-    sizes = [4 * Record.of(group).words for group in layout.groups]
-    slots = [room.slots for room in rooms]
-    coming = [room.slots - len(room.keep) for room in rooms]
-    rows = sum(size * min(some, inputs) for size, some in zip(sizes, coming, strict=True))
-    block = inputs * (input_bytes + 8) + 2 * _SPARE * rows
+    rings = ring_bytes(layout, rooms, inputs=inputs, input_bytes=input_bytes, pages=pages)
     found = inputs * lookups * (_PLANNED + _FOUND)
-    fast = sum(size * count for size, count in zip(sizes, slots, strict=True))
-    return {"fast": fast, "plans": math.ceil(pages * block + found), **made}
+    pairs = zip(layout.groups, rooms, strict=True)
+    fast = sum(4 * Record.of(group).words * room.slots for group, room in pairs)
+    return {"fast": fast, "plans": math.ceil(rings + found), **made}
+
+
+def ring_bytes(
+    layout: Layout, rooms: Sequence[Room], *, inputs: int, input_bytes: float, pages: int
+) -> float:
+    """Bytes of the pages of plans and of results: as many on the device as, pinned, on the host.
+
+    Args:
+        layout: Tables and features.
+        rooms: The fast tier of each group.
+        inputs: Inputs of a batch.
+        input_bytes: Bytes of an input in a batch.
+        pages: Plans that there is room for, and as many results.
+    """
+    rows = sum(
+        4 * Record.of(group).words * min(room.slots - len(room.keep), inputs)
+        for group, room in zip(layout.groups, rooms, strict=True)
+    )
+    return pages * (inputs * (input_bytes + 8) + 2 * _SPARE * rows)
 
 
 def what_fits(parts: Mapping[str, int], total: int) -> str:

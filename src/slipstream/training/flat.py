@@ -10,8 +10,10 @@ from torch import Tensor, nn
 from slipstream.config import Dense as DenseConfig
 from slipstream.data.inputs import Array
 from slipstream.embedding.kernels.gpu import dense as kernel
+from slipstream.errors import ConfigError
 
 PARAMETERS = 6
+_NUMBERS = {torch.float32, torch.float64}
 _BETAS = (0.9, 0.999)
 _EPS = {"sgd": 0.0, "adagrad": 1e-10, "adam": 1e-8}
 _KEPT = {"sgd": (), "adagrad": ("sum",), "adam": ("exp_avg", "exp_avg_sq")}
@@ -28,6 +30,13 @@ class FlatOptimizer:
     def __init__(self, model: nn.Module, config: DenseConfig) -> None:
         self.config = config
         self._weights = [one for one in model.parameters() if one.requires_grad]
+        kinds = {one.dtype for one in self._weights}
+        if len(kinds) > 1 or not kinds <= _NUMBERS:
+            told = " and ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))
+            raise ConfigError(
+                f"The weights of the module are {told}; a step on a GPU moves float32 ones, all "
+                "at once. Use module.float(), and precision bf16 for products in bfloat16."
+            )
         self.step_number = 0
         like = self._weights[0] if self._weights else torch.zeros(1)
         self._flat = torch.cat([one.detach().reshape(-1) for one in self._weights] or [like])

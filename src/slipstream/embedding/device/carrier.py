@@ -266,6 +266,8 @@ class Carrier:
         self._packers.shutdown()
         self._gathers.close()
         self.held.close()
+        # A plan that nobody steps through may still be on its way, into memory that is given back.
+        self._inward.mark().wait()
 
     def _stop(self) -> None:
         with self._changed:
