@@ -77,7 +77,7 @@ class RunRecord:
                 return (last["position"] - first["position"]) / seconds
         if self.summary is None:
             return None
-        trained = 1 - float(self.summary["skip_share"])  # the summary counts those alone
+        trained = 1 - float(self.summary.get("skip_share") or 0.0)  # the summary counts those alone
         return float(self.summary["samples_per_second"]) / max(trained, 1e-9)
 
     @property

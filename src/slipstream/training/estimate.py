@@ -15,7 +15,7 @@ from slipstream.data.dataset import Dataset
 from slipstream.data.inputs import Array
 from slipstream.data.layout import fixed_fields
 from slipstream.data.lookup import bytes_needed
-from slipstream.embedding.device.stride import STRIDES
+from slipstream.embedding.device.stride import SCORED, STRIDES
 from slipstream.embedding.spec import Layout
 from slipstream.embedding.store import Record
 from slipstream.errors import ConfigError
@@ -113,7 +113,8 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
         host["beginning"] = beginning - activations
     if not on_device:
         return Estimate(host, {})
-    input_bytes, pages = _input_bytes(dataset), STRIDES * build.together(config, rooms)
+    input_bytes = _input_bytes(dataset)
+    pages = STRIDES * build.together(config, rooms) + SCORED
     sizes: dict[str, Any] = {"inputs": config.batch_size, "input_bytes": input_bytes}
     if rooms is not None:
         host["pinned"] = math.ceil(ring_bytes(layout, rooms, pages=pages, **sizes))

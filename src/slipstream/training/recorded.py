@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from itertools import chain
 
 import torch
@@ -25,7 +26,6 @@ from slipstream.embedding.device.ring import Pages, Ring
 from slipstream.embedding.device.scoring import Scoring
 from slipstream.embedding.device.stride import Coming, Stride
 from slipstream.embedding.kernels.gpu import pages
-from slipstream.embedding.spec import Embedded
 from slipstream.embedding.tables import Embeddings
 from slipstream.models import Model
 from slipstream.plan import Plan, Planner
@@ -192,23 +192,22 @@ class RecordedEngine(Engine):
             return
         size = first.capacity
         if size not in self._scoring:
-            work = (self._predicted, self._recorded)
-            self._scoring[size] = Scoring(self._arena, self.tables.stores, *work, size)
-        with closing(self._scoring[size].scores(chain([first], coming))) as scores:
+            self._scoring[size] = Scoring(self._arena, self.tables.stores, size)
+        work = (partial(self.dense.logits, train=False), self._recorded)
+        scoring = self._scoring[size].scores(chain([first], coming), *work)
+        with closing(scoring) as scores:
             for batch, logits in scores:
                 yield batch, self.score(batch, planner) if logits is None else logits
-
-    def _predicted(self, dense: Tensor, embedded: Embedded) -> Tensor:
-        return self.dense.logits(dense, embedded, train=False)
 
     def _recorded(self, work: Callable[[], Tensor]) -> tuple[torch.cuda.CUDAGraph, Tensor] | None:
         """Some work as a recording, and what it gives; None where it cannot be recorded."""
         if not self._record:
             return None
+        # No step is at work meanwhile: the pool of their recordings has room for this one, too.
+        pool = self._pool if self._recordings else torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         try:
-            # Steps are not at work meanwhile: what they record has room for this, too.
-            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
                 return graph, work()
         except Exception as error:
             torch.cuda.synchronize(self._arena.device)

@@ -24,6 +24,7 @@ from slipstream.embedding.device.lanes import Lane, Mark
 from slipstream.embedding.device.packing import room_for
 from slipstream.embedding.device.ring import Pages, Ring
 from slipstream.embedding.device.sections import Section, Sections
+from slipstream.embedding.device.stride import SCORED
 from slipstream.embedding.kernels import cold
 from slipstream.embedding.kernels.gpu import lookup
 from slipstream.embedding.kernels.gpu.place import place
@@ -31,7 +32,6 @@ from slipstream.embedding.spec import Embedded
 from slipstream.embedding.store import RowStore
 from slipstream.plan import Numbered
 
-_PAGES = 5
 _WAITING = 2  # batches whose predictions are on their way
 _BEFORE_RECORDING = 2
 Logits = Callable[[Tensor, Embedded], Tensor]
@@ -66,16 +66,12 @@ class Scoring:
     Args:
         arena: The slots, of which rows that stay are looked at.
         slow: Every row.
-        logits: What is computed.
-        record: Records it, if it can be.
         capacity: Inputs of a batch.
     """
 
-    def __init__(
-        self, arena: Arena, slow: Sequence[RowStore], logits: Logits, record: Record, capacity: int
-    ) -> None:
+    def __init__(self, arena: Arena, slow: Sequence[RowStore], capacity: int) -> None:
         self.capacity = capacity
-        self._arena, self._slow, self._logits, self._record = arena, slow, logits, record
+        self._arena, self._slow = arena, slow
         self._compute, self._inward = Lane(arena.device, current=True), Lane(arena.device)
         self._numbered = [
             Numbered(*(one.to(arena.device) for one in some)) for some in arena.numbered
@@ -90,13 +86,19 @@ class Scoring:
         self._told = torch.zeros((_WAITING + 1, capacity), dtype=self._number, pin_memory=pinned)
 
     def scores(
-        self, batches: Iterable[Batch]
+        self, batches: Iterable[Batch], logits: Logits, record: Record
     ) -> Generator[tuple[Batch, Tensor | None], None, None]:
-        """The logits of each batch, in order; None where an id is out of range."""
+        """The logits of each batch, in order; None where an id is out of range.
+
+        Args:
+            batches: The batches.
+            logits: What is computed, the same each time.
+            record: Records it, if it can be.
+        """
         pool = Pool("score")
         waiting: deque[tuple[Batch, Tensor, Mark]] = deque()
         try:
-            with Ahead((self._sent(one, pool) for one in batches), _PAGES - 2, "scores") as coming:
+            with Ahead((self._sent(one, pool) for one in batches), SCORED - 2, "scores") as coming:
                 for number, one in enumerate(coming):
                     if one.pages is None:
                         yield from map(_taken, waiting)
@@ -105,7 +107,8 @@ class Scoring:
                         continue
                     told = self._told[number % (_WAITING + 1)]
                     with torch.no_grad():
-                        told.copy_(self._scored(one, one.pages), non_blocking=True)
+                        made = self._scored(one, one.pages, logits, record)
+                        told.copy_(made, non_blocking=True)
                     waiting.append((one.batch, told, self._compute.mark()))
                     if len(waiting) > _WAITING:
                         yield _taken(waiting.popleft())
@@ -137,7 +140,7 @@ class Scoring:
         needed = {str(number): count for number, count in enumerate(counts)}
         if self._ring is None or any(self._room[name] < size for name, size in needed.items()):
             self._room = room_for(needed, self._room)
-            self._ring = Ring(self._sections(batch), _PAGES, self._arena.device)
+            self._ring = Ring(self._sections(batch), SCORED, self._arena.device)
         return self._ring
 
     def _sections(self, batch: Batch) -> Sections:
@@ -153,7 +156,7 @@ class Scoring:
             made[f"{number}.staged"] = Section(torch.int32, (room, shape.words))
         return Sections(made)
 
-    def _scored(self, coming: _Coming, pages: Pages) -> Tensor:
+    def _scored(self, coming: _Coming, pages: Pages, logits: Logits, record: Record) -> Tensor:
         """The logits of a batch, on the device; they are there until the next ones."""
         coming.there.before_more_in(self._compute)
         if self._bench is None or self._bench.ring is not pages.ring:
@@ -162,15 +165,15 @@ class Scoring:
         bench.block.copy_(pages.device[0])
         pages.ring.give_back(pages, self._compute.mark())
         if bench.recording is None and bench.done == _BEFORE_RECORDING:
-            bench.recording = self._record(lambda: self._work(bench))
+            bench.recording = record(lambda: self._work(bench, logits))
         bench.done += 1
         if bench.recording is None:
-            return self._work(bench)
-        graph, logits = bench.recording
+            return self._work(bench, logits)
+        graph, told = bench.recording
         graph.replay()
-        return logits
+        return told
 
-    def _work(self, bench: _Bench) -> Tensor:
+    def _work(self, bench: _Bench, logits: Logits) -> Tensor:
         """One batch, from the block that it is in."""
         arena, plan, made = self._arena, bench.plan, []
         for number, (group, found) in enumerate(
@@ -195,7 +198,7 @@ class Scoring:
                 )
                 lookup.singles(records, own.slots, own.features, bench.span, both[-1], shape)
             made.append(both[0].add_(both[1]))  # either is zero
-        return self._logits(plan["dense"], Embedded(tuple(made)))
+        return logits(plan["dense"], Embedded(tuple(made)))
 
 
 class _GroupBench(NamedTuple):

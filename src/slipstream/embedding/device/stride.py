@@ -17,6 +17,8 @@ from slipstream.plan import Emitted, Plan
 
 STRIDES = 6
 """How many there is room for: three wait, one is packed, and one is stepped through."""
+SCORED = 5
+"""Batches that there is room for where they are scored: three wait, one is sent, one is scored."""
 _INPUTS = {"labels": "labels", "weight": "weights", "dense": "dense"}
 
 
