@@ -106,11 +106,19 @@ class BatchReader:
     """Reads batches of one capacity from a part, into memory that is used again when it is free.
 
     Small batches are read several at a time, side by side in the same arrays.
+
+    Args:
+        part: Where the inputs are.
+        capacity: Inputs that fit a batch.
+        pin_memory: Put batches in page-locked memory.
+        at_once: The most batches that are read at a time; None chooses.
     """
 
-    def __init__(self, part: Part, capacity: int, pin_memory: bool = False) -> None:
+    def __init__(
+        self, part: Part, capacity: int, pin_memory: bool = False, at_once: int | None = None
+    ) -> None:
         self.part, self.capacity, self.pin_memory = part, capacity, pin_memory
-        self.at_once = max(1, _INPUTS_AT_ONCE // capacity)
+        self.at_once = at_once or max(1, _INPUTS_AT_ONCE // capacity)
         stored = fixed_fields(part.schema)
         made = {"numbers": Field(np.dtype("<i8")), "weights": Field(np.dtype("<f4"))}
         self._fields = {**made, **stored}

@@ -33,6 +33,7 @@ class Loader:
         ahead: Batches that are read before they are asked for.
         threads: Threads that read.
         pin_memory: Put batches in page-locked memory, for copies to a GPU beside its work.
+        at_once: The most batches that are read at a time; None chooses.
 
     Example:
         >>> loader = Loader(dataset.train, 512)
@@ -55,6 +56,7 @@ class Loader:
         ahead: int = 1,
         threads: int = 1,
         pin_memory: bool = False,
+        at_once: int | None = None,
     ) -> None:
         self.part = part
         self.batch_size = batch_size
@@ -73,7 +75,7 @@ class Loader:
             )
         self.rank, self.world_size = rank, world_size
         self.ahead = ahead
-        self._reader = BatchReader(part, batch_size, pin_memory)
+        self._reader = BatchReader(part, batch_size, pin_memory, at_once)
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
         self._threads = [
             threading.Thread(target=_work, args=(self._tasks,), name=f"loader-{i}", daemon=True)

@@ -72,7 +72,8 @@ class Cold:
         singles: The names of the columns in the block of single ids, in order.
         rooms: The fast tier of each group.
         window: The most batches to look ahead, the current one among them.
-        scans_ahead: Batches that a thread of its own has scanned beyond these; 0 scans here.
+        scans_ahead: How often a thread of its own has scanned batches beyond these; 0 scans here.
+        at_once: The most batches that enter the window at once, if it is at least as long.
     """
 
     def __init__(
@@ -82,9 +83,11 @@ class Cold:
         rooms: Sequence[Room],
         window: int,
         scans_ahead: int = 0,
+        at_once: int = 1,
     ) -> None:
         if window < 1:
             raise ConfigError(f"The window is {window} batches; it must be at least 1.")
+        self._at_once = min(at_once, window)
         self._rooms, self._window, self._scans_ahead = rooms, window, scans_ahead
         self.kept = [
             kept_of(layout, group, singles, room.keep)
@@ -140,11 +143,6 @@ class Cold:
                 number, held = number + 1, None
             else:
                 return
-
-    @property
-    def _at_once(self) -> int:
-        """The most batches that enter the window at once: it moves on by a part of itself."""
-        return max(1, self._window // 4)
 
     def _scanned(self, batches: Iterable[Batch]) -> Generator[_Some, None, None]:
         """Batches with their lookups of rows that are not kept; threads scan some ahead."""

@@ -42,7 +42,8 @@ class Finished:
         singles: The names of the columns in the block of single ids, in order.
         rooms: The fast tier of each group.
         window: The most batches to look ahead, the current one among them.
-        scans_ahead: Batches that a thread of its own has scanned beyond these; 0 scans here.
+        scans_ahead: How often a thread of its own has scanned batches beyond these; 0 scans here.
+        at_once: The most batches that enter the window at once.
     """
 
     def __init__(
@@ -52,10 +53,11 @@ class Finished:
         rooms: Sequence[Room],
         window: int,
         scans_ahead: int = 0,
+        at_once: int = 1,
     ) -> None:
         self._rooms = rooms
         self._resident = Resident(layout, singles)
-        self._cold = Cold(layout, singles, rooms, window, scans_ahead)
+        self._cold = Cold(layout, singles, rooms, window, scans_ahead, at_once)
         self._whole = Tiered(layout, singles, rooms, window)
 
     remembers = False

@@ -44,8 +44,10 @@ from slipstream.training.engine import Engine
 from slipstream.training.strategies import Tier, answers
 
 COUNTED = 1 << 20
-_WINDOW_BATCHES, _WINDOW_INPUTS = 16, 1 << 17  # a GPU is through with them in milliseconds
-_TOGETHER = 16
+# What travels to a GPU together: every hand-over from thread to thread costs as much as some steps.
+_TOGETHER_BATCHES, _TOGETHER_INPUTS = 64, 1 << 18
+_WINDOW = 3  # times as many batches
+_READ_INPUTS = 1 << 17
 PREPARED = 3  # plans whose rows are on their way while a step is at work
 _AHEAD = 4  # batches that are read ahead of those being planned
 _SMALL_BATCH = 16  # so often a batch fits a fast tier for which its exact rows do not matter
@@ -244,7 +246,7 @@ def window_of(config: Config) -> int:
         return 0
     window = tier.window
     if tier.keep and window > 1 and config.device != "cpu" and not _waits(config):
-        window = max(window, _WINDOW_BATCHES, -(-_WINDOW_INPUTS // config.batch_size))
+        window = max(window, _WINDOW * _most_together(config))
     return config.placement.window or window
 
 
@@ -254,7 +256,18 @@ def together(config: Config, rooms: Sequence[Room] | None) -> int:
     Rows that a plan waits for left a window before it: so while some plans are stepped through, the
     rows of the next are on their way and those after them are read.
     """
-    return max(1, min(window_of(config) // 4, _TOGETHER)) if plans_ahead(config, rooms) else 1
+    if not plans_ahead(config, rooms):
+        return 1
+    return max(1, min(window_of(config) // _WINDOW, _most_together(config)))
+
+
+def _most_together(config: Config) -> int:
+    return max(4, min(_TOGETHER_BATCHES, _TOGETHER_INPUTS // config.batch_size))
+
+
+def read_at_once(config: Config, rooms: Sequence[Room] | None) -> int:
+    """How many batches are read and planned at once, where plans travel together."""
+    return max(1, min(together(config, rooms), _READ_INPUTS // config.batch_size))
 
 
 def rooms_of(config: Config, layout: Layout, dataset: Dataset) -> list[Room] | None:
@@ -306,7 +319,8 @@ def tiered_of(
     changes = tier.learning or split or config.placement.refresh_batches is not None
     if kernels_for(config, rooms) == "gpu" and not changes and can_finish(layout, singles, rooms):
         scans_ahead = 2 if plans_ahead(config, rooms) else 0
-        return Finished(layout, singles, rooms, window, scans_ahead)
+        at_once = read_at_once(config, rooms)
+        return Finished(layout, singles, rooms, window, scans_ahead, at_once)
     return Tiered(
         layout,
         singles,

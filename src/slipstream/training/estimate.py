@@ -41,6 +41,7 @@ _PLANNED = 32  # bytes for each lookup of a batch that waits in the window
 _ROW, _RANKED = 12, 16
 _LIVE, _HOT = 2, 5  # decisions that hold at once; bytes of a row that say whether it is hot
 _READ_AHEAD, _AT_ONCE = 4, 1 << 15
+_BLOCKS_PLANNED, _STRIDES_HELD = 6, 2 + STRIDES  # of batches, on their way to a GPU
 # While a checkpoint is written, training goes on and keeps the rows that it changes.
 _WRITTEN_PER_SECOND, _TRAINED_PER_SECOND = 300e6, 50_000
 _STATES = {"sgd": 0, "adagrad": 1, "adam": 2}
@@ -91,16 +92,16 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
     dense = 4 * weights * (2 + _STATES[config.dense.optimizer])
     rows = rows_bytes(layout)
     activations = _activations(model, dataset, config)
+    rooms = build.rooms_of(config, layout, dataset)
     host = {
         "process": process + (_TENSORBOARD if config.log.tensorboard else 0),
         "rows": rows,
         "dense": dense,
         "activations": activations,
-        "loader": _loader(dataset, config),
+        "loader": _loader(dataset, config, rooms),
         "evaluation": _evaluation(dataset, config),
         "checkpoint": _checkpoint(layout, dataset, config, rows) + dense - 4 * weights,
     }
-    rooms = build.rooms_of(config, layout, dataset)
     on_device = config.device != "cpu"
     fast = _fast(layout, dataset, config, rooms, on_device)
     if fast:
@@ -245,11 +246,20 @@ def _input_bytes(dataset: Dataset) -> float:
     return fixed + sum(16 + 12 * _mean_length(dataset, column.name) for column in schema.lists)
 
 
-def _loader(dataset: Dataset, config: Config) -> int:
-    """Blocks of batches: those read ahead, the one in use, one being filled; twice, for scoring."""
+def _loader(dataset: Dataset, config: Config, rooms: Sequence[Room] | None) -> int:
+    """Blocks of batches: those read ahead, the one in use, one being filled; twice, for scoring.
+
+    For a GPU those are in use that are read, planned, and on their way.
+    """
     input_bytes = _input_bytes(dataset)
     total = 0.0
-    for size in (config.batch_size, config.evaluate.batch_size or config.batch_size):
+    sizes = [config.batch_size, config.evaluate.batch_size or config.batch_size]
+    if build.plans_ahead(config, rooms):
+        read, sent = build.read_at_once(config, rooms), build.together(config, rooms)
+        batches = build.window_of(config) + _BLOCKS_PLANNED * read + _STRIDES_HELD * sent
+        steps = build.steps_of(config, build.order_of(config, dataset))
+        total += input_bytes * sizes.pop(0) * min(batches, steps)
+    for size in sizes:
         at_once = max(1, _AT_ONCE // size)
         total += input_bytes * size * at_once * (math.ceil((_READ_AHEAD + 1) / at_once) + 2)
     if answers(config).ordering == "cold-first":  # an epoch's inputs by number, before and after

@@ -218,8 +218,9 @@ class Trainer:
                 self.dataset.train,
                 self.config.batch_size,
                 order=self.order,
-                ahead=2 * build.together(self.config, self.rooms) if ahead else 1,
+                ahead=2 * build.read_at_once(self.config, self.rooms) if ahead else 1,
                 threads=2 if ahead else 1,
+                at_once=build.read_at_once(self.config, self.rooms) if ahead else None,
             )
         )
         tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
@@ -239,7 +240,7 @@ class Trainer:
         coming = self._prepared(plans)
         if ahead:
             self._stack.enter_context(often_switched())
-            together = self._stack.enter_context(Ahead(self._together(plans), ahead, "plans"))
+            together = self._stack.enter_context(Ahead(self._together(plans), 1, "plans"))
             coming = self._stack.enter_context(Ahead(self._sent_ahead(together), ahead, "sends"))
         self._what_is_due()
         while not self.state.ended:

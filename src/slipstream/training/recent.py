@@ -89,9 +89,12 @@ class Recent:
             self.add(logits[:count], labels[:count], weights[:count])
 
     def copy(self) -> Recent:
-        """The same window, which stays as it is now."""
+        """The same window, which stays as it is now; nothing that was taken for later is copied."""
         other = Recent(self.window_inputs, self._ring.device)
-        other.load_state_dict(self.state_dict())
+        if self._waiting_inputs < self.window_inputs:
+            other._ring.copy_(self._ring)
+        other._added = self._added
+        other._waiting, other._waiting_inputs = deque(self._waiting), self._waiting_inputs
         return other
 
     def result(self) -> Lately:

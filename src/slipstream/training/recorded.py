@@ -34,6 +34,7 @@ from slipstream.training.engine import Engine, Scored, Stepped, weighted_loss
 from slipstream.training.flat import PARAMETERS, FlatOptimizer
 
 _BEFORE_RECORDING = 3
+_MOST_RECORDED = 16  # steps of one recording
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 """The loss of a batch: of its logits, labels, weights, and what is added to logits."""
 
@@ -263,12 +264,13 @@ class RecordedEngine(Engine):
         return self.dense.flat
 
     def _run(self, turn: Turn, steps: int) -> None:
-        """So many steps: as one recording, if that many travel together mostly, or one by one."""
-        if steps == self._carrier.together and self._record and self._warm >= _BEFORE_RECORDING:
-            recording = self._recording_of(turn, steps)
+        """So many steps: several as one recording, and what is left one by one."""
+        many = min(self._carrier.together, _MOST_RECORDED)
+        while steps >= many > 1 and self._record and self._warm >= _BEFORE_RECORDING:
+            recording = self._recording_of(turn, many)
             if recording is not None:
                 recording.replay()
-                return
+                steps -= many
         for _ in range(steps):
             recording = None
             if self._record and self._warm >= _BEFORE_RECORDING:

@@ -51,7 +51,7 @@ def test_pages_are_handed_out_again_only_when_they_are_free_and_no_later(togethe
         free = [(other, mark) for other, mark in free if not mark.done]
         used.append(pages)
         # As many are under way as there are in training: those of four lists of plans.
-        while sum(one.count for one in used) > 3 * together or data.draw(st.booleans()):
+        while sum(one.count for one in used) > (STRIDES - 2) * together or data.draw(st.booleans()):
             if not used:
                 break
             mark = Waited()

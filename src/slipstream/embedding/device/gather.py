@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 from slipstream.compiled import compiled
 from slipstream.data.copying import NEAR, bring_near
 from slipstream.data.inputs import Array
 
 _WORTH_SHARING = 8192  # rows: handing some to another thread costs as much as it saves below
+_THREADS = max(1, min(3, (os.cpu_count() or 1) // 4))
 
 
 @compiled
@@ -89,28 +92,24 @@ def _scatter_pages(words: Array, offset: int, rows: Array, bounds: Array, out: A
 
 
 class Pool:
-    """Copies rows, many of them with the help of another thread: each waits for memory.
+    """Copies rows, many of them with the help of other threads: each waits for memory.
 
     Args:
-        name: Of the thread.
+        name: Of the threads.
     """
 
     def __init__(self, name: str) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"slipstream-{name}")
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"slipstream-{name}")
 
     def gather(self, source: Array, rows: Array, out: Array) -> None:
         """Copy rows of the source to the first rows of `out`."""
-        if len(rows) < _WORTH_SHARING:
-            _gather(source, rows, out)
-        else:
-            self._shared(lambda a, b: _gather(source, rows[a:b], out[a:b]), len(rows))
+        worth = len(rows) // (_WORTH_SHARING // 2)
+        self._shared(lambda a, b: _gather(source, rows[a:b], out[a:b]), len(rows), worth)
 
     def scatter(self, source: Array, rows: Array, out: Array) -> None:
         """Copy the first rows of the source to rows of `out`, each to another."""
-        if len(rows) < _WORTH_SHARING:
-            _scatter(source, rows, out)
-        else:
-            self._shared(lambda a, b: _scatter(source[a:b], rows[a:b], out), len(rows))
+        worth = len(rows) // (_WORTH_SHARING // 2)
+        self._shared(lambda a, b: _scatter(source[a:b], rows[a:b], out), len(rows), worth)
 
     def gather_pages(
         self, source: Array, rows: Array, bounds: Array, words: Array, offset: int
@@ -137,19 +136,18 @@ class Pool:
         )
 
     def _shared_pages(self, work: Callable[[int, int], object], bounds: Array) -> None:
-        pages = len(bounds) - 1
-        if pages > 1 and bounds[-1] - bounds[0] >= _WORTH_SHARING:
-            half = self._thread.submit(work, pages // 2, pages)
-            work(0, pages // 2)
-            half.result()
-        else:
-            work(0, pages)
+        pages, rows = len(bounds) - 1, bounds[-1] - bounds[0]
+        self._shared(work, pages, worth=min(pages, int(rows // (_WORTH_SHARING // 2))))
 
     def close(self) -> None:
-        """End the thread."""
-        self._thread.shutdown(wait=True, cancel_futures=True)
+        """End the threads."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def _shared(self, work: Callable[[int, int], object], count: int) -> None:
-        half = self._thread.submit(work, count // 2, count)
-        work(0, count // 2)
-        half.result()
+    def _shared(self, work: Callable[[int, int], object], count: int, worth: int) -> None:
+        """Do work from 0 to `count`, by as many threads as it is worth, with this one."""
+        shares = max(1, min(1 + _THREADS, worth))
+        ends = [count * share // shares for share in range(1, shares + 1)]
+        others = [self._threads.submit(work, *some) for some in pairwise(ends)]
+        work(0, ends[0])
+        for other in others:
+            other.result()

@@ -15,8 +15,8 @@ from slipstream.embedding.device.packing import Packing, pack_inputs
 from slipstream.embedding.device.ring import Pages
 from slipstream.plan import Emitted, Plan
 
-STRIDES = 6
-"""How many there is room for: three wait, one is packed, and one is stepped through."""
+STRIDES = 4
+"""How many there is room for: one is stepped through, one waits, one is read, one is packed."""
 SCORED = 5
 """Batches that there is room for where they are scored: three wait, one is sent, one is scored."""
 _INPUTS = {"labels": "labels", "weight": "weights", "dense": "dense"}
