@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 _END = object()
-_SWITCH = 50e-6
+_SWITCH = 300e-6  # a small part of the time of plans that travel together
 
 
 class Ahead(Generic[T]):
@@ -85,7 +85,8 @@ def often_switched() -> Iterator[None]:
     """Let threads of Python wait for each other as briefly as a GPU's steps ask for.
 
     A thread that comes back from compiled code waits for the interpreter lock as long as another
-    may hold it: by default that is many steps of a GPU.
+    may hold it: by default that is many steps of a GPU. Much less would be worse, since each change
+    from one thread to another takes time, too.
     """
     before = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH)
