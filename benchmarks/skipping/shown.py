@@ -25,7 +25,7 @@ def table_of(part: str, found: Found) -> str:
     """The points of a setting as a Markdown table."""
     rules = [one for one in _ordered(found) if one.rule != FULL]
     if part == "overhead":
-        heads = ("rule", "skipped", "overhead", "most", "the guard", "seeds")
+        heads = ("rule", "skipped", "time saved", "overhead", "most", "the guard", "seeds")
         return table(heads, [_overhead(one) for one in rules])
     lines = []
     full = next((one for one in found.values() if one.rule == FULL), None)
@@ -44,6 +44,7 @@ def _overhead(one: Point) -> tuple[str, ...]:
     return (
         one.rule,
         percent(statistics.fmean(one.skipped.values())),
+        percent(one.time_saved),
         percent(statistics.fmean(one.overhead.values()), 2),
         percent(max(one.overhead.values()), 2),
         percent(statistics.fmean(one.audit.values()), 2),

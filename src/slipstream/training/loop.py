@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from slipstream.ahead import Ahead, often_switched
 from slipstream.config import Config
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset, Part
@@ -27,6 +25,7 @@ from slipstream.plan import Plan, Planner
 from slipstream.skew.popularity import row_bytes
 from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints, Found, load
+from slipstream.training.coming import Coming
 from slipstream.training.diverged import DivergedError, diverged_after, diverged_in
 from slipstream.training.engine import Stepped
 from slipstream.training.estimate import does_not_fit
@@ -40,7 +39,6 @@ from slipstream.training.progress import Report
 from slipstream.training.reports import Reports
 from slipstream.training.resume import plans_from, take_up_order, to_go_on_from, to_go_on_with
 from slipstream.training.run import Run
-from slipstream.training.schedule import rate
 from slipstream.training.skip import Skipping, say_unread
 from slipstream.training.state import DOES_NOT_FIT, Hooks, State, StoppedError, crossed, no_better
 from slipstream.training.summary import summary_of
@@ -237,11 +235,8 @@ class Trainer:
             )
         # What is in the fast tier before the next plan is made: only then may a thread make it.
         self.engine.tables.keep(tiered.kept(), self.state.step)
-        coming = self._prepared(plans)
-        if ahead:
-            self._stack.enter_context(often_switched())
-            together = self._stack.enter_context(Ahead(self._together(plans), 1, "plans"))
-            coming = self._stack.enter_context(Ahead(self._sent_ahead(together), ahead, "sends"))
+        sent = Coming(self.config, self.rooms, self.engine, self.total)
+        coming = sent.plans(plans, self.state.position, self._stack)
         self._what_is_due()
         while not self.state.ended:
             self._stop_if_asked()
@@ -277,53 +272,6 @@ class Trainer:
             if batch is None:
                 return
             yield batch
-
-    def _together(self, plans: Iterator[Plan]) -> Iterator[list[Plan]]:
-        """Plans that go to a device together: something can be due only after the last of them."""
-        many = build.together(self.config, self.rooms)
-        some: list[Plan] = []
-        position = self.state.position
-        try:
-            for plan in plans:
-                some.append(plan)
-                before, position = position, plan.next_position
-                if len(some) == many or self._will_be_due(before, position):
-                    yield some
-                    some = []
-            if some:
-                yield some
-        finally:
-            if isinstance(plans, Generator):
-                plans.close()
-
-    def _will_be_due(self, before: int, position: int) -> bool:
-        """Whether a step between two positions is followed by a score or a checkpoint."""
-        every = (self.config.early_stopping.every_inputs, self.config.checkpoint.every_inputs)
-        shares = (share * self.total for share in self.config.evaluate.at)
-        return any(crossed(before, position, one) for one in every) or any(
-            before < share <= position for share in shares
-        )
-
-    def _sent_ahead(self, plans: Iterator[list[Plan]]) -> Iterator[list[Plan]]:
-        """Plans that are on their way, in a thread that makes them ahead."""
-        for some in plans:
-            self.engine.prepare_all([(plan, self._factor(plan)) for plan in some])
-            yield some
-
-    def _factor(self, plan: Plan) -> float:
-        """Of all learning rates in the step of a plan."""
-        return rate(self.config.schedule, plan.next_position, self.total)
-
-    def _prepared(self, plans: Iterator[Plan]) -> Iterator[list[Plan]]:
-        """Plans one by one, with what the next steps need on its way."""
-        coming: deque[Plan] = deque()
-        while True:
-            while len(coming) < build.PREPARED and (plan := next(plans, None)) is not None:
-                self.engine.prepare(plan, self._factor(plan))
-                coming.append(plan)
-            if not coming:
-                return
-            yield [coming.popleft()]
 
     def _step(self, plans: list[Plan]) -> None:
         if plans[0].n_valid == 0:  # all inputs up to its end were skipped: it will say nothing

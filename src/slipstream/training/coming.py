@@ -1,0 +1,91 @@
+"""Plans on their way to their steps: a few, or for a GPU many at a time, by threads."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack
+
+from slipstream.ahead import Ahead, often_switched
+from slipstream.config import Config
+from slipstream.placement.tier import Room
+from slipstream.plan import Plan
+from slipstream.training import build
+from slipstream.training.engine import Engine
+from slipstream.training.schedule import rate
+from slipstream.training.state import crossed
+
+
+class Coming:
+    """Has an engine fetch what coming steps need.
+
+    Args:
+        config: Of the run.
+        rooms: The fast tier of each group, if there is one.
+        engine: Steps through the plans.
+        total: Inputs of the whole run.
+    """
+
+    def __init__(
+        self, config: Config, rooms: Sequence[Room] | None, engine: Engine, total: int
+    ) -> None:
+        self._config, self._rooms, self._engine, self._total = config, rooms, engine, total
+
+    def plans(self, plans: Iterator[Plan], position: int, stack: ExitStack) -> Iterator[list[Plan]]:
+        """Plans that are stepped through together, with what they need on its way.
+
+        Args:
+            plans: The plans; where there are threads, nobody else may ask for any.
+            position: Where the first of them begins.
+            stack: Ends the threads.
+        """
+        ahead = build.plans_ahead(self._config, self._rooms)
+        if not ahead:
+            return self._one_by_one(plans)
+        stack.enter_context(often_switched())
+        together = stack.enter_context(Ahead(self._together(plans, position), 1, "plans"))
+        return stack.enter_context(Ahead(self._sent(together), ahead, "sends"))
+
+    def _one_by_one(self, plans: Iterator[Plan]) -> Iterator[list[Plan]]:
+        coming: deque[Plan] = deque()
+        while True:
+            while len(coming) < build.PREPARED and (plan := next(plans, None)) is not None:
+                self._engine.prepare(plan, self._factor(plan))
+                coming.append(plan)
+            if not coming:
+                return
+            yield [coming.popleft()]
+
+    def _together(self, plans: Iterator[Plan], position: int) -> Iterator[list[Plan]]:
+        """Plans that go to a device together: something can be due only after the last of them."""
+        many = build.together(self._config, self._rooms)
+        some: list[Plan] = []
+        try:
+            for plan in plans:
+                some.append(plan)
+                before, position = position, plan.next_position
+                if len(some) == many or self._will_be_due(before, position):
+                    yield some
+                    some = []
+            if some:
+                yield some
+        finally:
+            if isinstance(plans, Generator):
+                plans.close()
+
+    def _will_be_due(self, before: int, position: int) -> bool:
+        """Whether a step between two positions is followed by a score or a checkpoint."""
+        every = (self._config.early_stopping.every_inputs, self._config.checkpoint.every_inputs)
+        shares = (share * self._total for share in self._config.evaluate.at)
+        return any(crossed(before, position, one) for one in every) or any(
+            before < share <= position for share in shares
+        )
+
+    def _sent(self, plans: Iterator[list[Plan]]) -> Iterator[list[Plan]]:
+        for some in plans:
+            self._engine.prepare_all([(plan, self._factor(plan)) for plan in some])
+            yield some
+
+    def _factor(self, plan: Plan) -> float:
+        """Of all learning rates in the step of a plan."""
+        return rate(self._config.schedule, plan.next_position, self._total)
