@@ -71,6 +71,34 @@ def test_a_run_that_is_stopped_leaves_no_thread(tmp_path, monkeypatch):
     assert not left, f"while {stopped.value!r} is looked at"
 
 
+def test_an_error_in_a_step_ends_a_thread_that_waits_for_its_pages(tmp_path, monkeypatch):
+    # Plans that travel together are four, three, and again four: there is no room for those of the
+    # sixth time before those of the third are done, in the step of which there is an error.
+    wanted = keys("placement.fast_memory=100%", "evaluate.at=[0.0466]")
+    assert build.together(wanted, []) == 4
+    run, lengths, raised = RecordedEngine._run, [], []
+
+    def fail(self, turn, steps):
+        lengths.append(steps)
+        if len(lengths) == 3:
+            time.sleep(0.5)  # the thread waits by then
+            raise RuntimeError("no memory is left")
+        run(self, turn, steps)
+
+    def trained():
+        try:
+            train(clicks(3000), wanted, tmp_path / "run")
+        except RuntimeError as error:
+            raised.append(str(error))
+
+    monkeypatch.setattr(RecordedEngine, "_run", fail)
+    training = threading.Thread(target=trained, daemon=True)  # it may stay
+    training.start()
+    training.join(30)
+    assert lengths == [4, 3, 4]
+    assert raised == ["no memory is left"]
+
+
 def test_the_slots_are_given_back_when_a_run_ends(tmp_path, monkeypatch):
     train(clicks(160), keys(), tmp_path / "first")  # what is imported then is kept for good
     made, slots = Arena.__init__, []
