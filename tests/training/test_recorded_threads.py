@@ -32,7 +32,7 @@ def _by_kernels_of_a_gpu(monkeypatch):
 
 
 def keys(*settings, strategy="fast"):
-    """A report waits for all steps: without one, several are under way."""
+    """With few reports: nothing but what a test asks for comes between steps."""
     few = ("placement.fast_memory=70%", "placement.window=12", "log.every_inputs=100000")
     return config(*few, *settings, strategy=strategy, device=DEVICE)
 
