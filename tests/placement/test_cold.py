@@ -14,8 +14,9 @@ from slipstream.placement.tier import Room
 from slipstream.placement.tiered import Tiered
 
 
-def layout_of(rows):
-    tables = tuple(TableSpec(f"t{n}", size, 2) for n, size in enumerate(rows))
+def layout_of(rows, dims=(2,)):
+    """A table for each number of rows; those of one dimension are a group."""
+    tables = tuple(TableSpec(f"t{n}", size, dims[n % len(dims)]) for n, size in enumerate(rows))
     return Layout(tables, tuple(Feature(f"c{n}", f"t{n}") for n in range(len(rows))))
 
 
@@ -50,8 +51,8 @@ def batches_of(rows, sizes, capacity, draw, at_once=1):
     return made
 
 
-def prefixes(layout, shares):
-    (group,) = layout.groups
+def prefixes(layout, shares, number=0):
+    group = layout.groups[number]
     pieces = [
         np.arange(start, start + int(table.rows * share))
         for table, start, share in zip(group.tables, group.starts, shares, strict=False)
@@ -104,6 +105,57 @@ def test_the_same_rows_come_and_every_lookup_finds_its_row(data):
             assert where.pop(row) == slot
         landed = step
     assert landed == len(batches)
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_over_many_steps_slots_are_right_in_every_group_with_little_room(data):
+    draw = np.random.default_rng(data.draw(st.integers(0, 999)))
+    rows = data.draw(st.lists(st.integers(1, 40), min_size=2, max_size=6))
+    layout = layout_of(rows, data.draw(st.sampled_from([(2,), (2, 4)])))
+    window, at_once = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 8))
+    read = data.draw(st.sampled_from([1, at_once]))
+    capacity, count = data.draw(st.integers(1, 8)), 40
+    sizes = [1 + step * capacity // (count + 1) for step in range(count)]  # ever larger
+    if read > 1:
+        sizes = [capacity] * count
+    batches = batches_of(rows, sizes, capacity, draw, read)
+    rooms = []
+    for number in range(len(layout.groups)):
+        keep = prefixes(layout, draw.random(len(rows)) / 2, number)
+        rooms.append(Room(len(keep) + data.draw(st.integers(1, 60)), keep))
+    cold = Cold(layout, [f"c{n}" for n in range(len(rows))], rooms, window, at_once=at_once)
+    where = [{int(row): slot for slot, row in enumerate(room.keep)} for room in rooms]
+    left = [dict.fromkeys(range(group.rows), 0) for group in layout.groups]
+    step = 3
+    for placed in cold.place(batches, step):
+        assert placed.after < step
+        ids = placed.batch.ids.numpy()[: placed.batch.n_valid]
+        for kept, plan, slots, gone in zip(cold.kept, placed.groups, where, left, strict=True):
+            needed = kept.starts + ids[:, kept.columns]
+            stays = ids[:, kept.columns] < kept.limits
+            lent = {row for row in needed[~stays].tolist() if row in slots}
+            fill = dict(zip(plan.fill_rows.tolist(), plan.fill_slots.tolist(), strict=True))
+            assert len(fill) == len(plan.fill_rows)
+            if placed.aside:
+                assert fill == {row: slots[row] for row in lent}
+            else:
+                assert not set(fill) & set(slots)
+                assert not set(fill.values()) & set(slots.values())
+                assert max([0, *(gone[row] for row in fill)]) <= placed.after
+                slots |= fill
+                found = {row: slots[row] for row in needed[~stays].tolist()}
+                assert sorted(plan.places.tolist()) == np.flatnonzero(~stays).tolist()
+                at = needed.reshape(-1)[plan.places].tolist()
+                assert [found[row] for row in at] == plan.slots.tolist()
+            for row, slot in zip(plan.evict_rows.tolist(), plan.evict_slots.tolist(), strict=True):
+                assert slots.pop(row) == slot
+                gone[row] = step
+            if placed.aside:  # it changes them, too
+                gone |= dict.fromkeys(needed[~stays].tolist(), step)
+        step += 1
+    assert step == 3 + count
+    assert [len(slots) for slots in where] == [len(room.keep) for room in rooms], "all have left"
 
 
 def test_rows_sent_away_are_awaited_before_they_come_again():

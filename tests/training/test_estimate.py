@@ -124,6 +124,16 @@ def test_the_memory_of_a_gpu_has_the_fast_tier_and_the_host_has_not(data):
     assert "pinned" not in plain.host | here.host
 
 
+def test_larger_batches_that_are_scored_on_a_gpu_need_larger_pages(data):
+    wanted = Config(strategy="fast", device="cuda", batch_size=64).with_settings(
+        ["placement.fast_memory=100%"]
+    )
+    same = estimate(data, wanted)
+    large = estimate(data, wanted.with_settings(["evaluate.batch_size=100000"]))
+    assert large.host["pinned"] > same.host["pinned"]
+    assert large.device["plans"] > same.device["plans"]
+
+
 def test_what_does_not_fit_says_what_would():
     parts = {"fast": 8 << 30, "plans": 1 << 30}
     assert "placement.fast_memory to 2764MiB or less" in what_fits(parts, 4 << 30)

@@ -32,7 +32,7 @@ def _by_kernels_of_a_gpu(monkeypatch):
 
 
 def keys(*settings, strategy="fast"):
-    """A report waits for all steps: without one, several are under way."""
+    """With few reports: nothing but what a test asks for comes between steps."""
     few = ("placement.fast_memory=70%", "placement.window=12", "log.every_inputs=100000")
     return config(*few, *settings, strategy=strategy, device=DEVICE)
 
@@ -69,6 +69,34 @@ def test_a_run_that_is_stopped_leaves_no_thread(tmp_path, monkeypatch):
     # Those that kernels of the CPU share their work with serve the whole process.
     left = [name for name in ours if not name.startswith("slipstream-rows")]
     assert not left, f"while {stopped.value!r} is looked at"
+
+
+def test_an_error_in_a_step_ends_a_thread_that_waits_for_its_pages(tmp_path, monkeypatch):
+    # Plans that travel together are four, three, and again four: there is no room for those of the
+    # sixth time before those of the third are done, in the step of which there is an error.
+    wanted = keys("placement.fast_memory=100%", "evaluate.at=[0.0466]")
+    assert build.together(wanted, []) == 4
+    run, lengths, raised = RecordedEngine._run, [], []
+
+    def fail(self, turn, steps):
+        lengths.append(steps)
+        if len(lengths) == 3:
+            time.sleep(0.5)  # the thread waits by then
+            raise RuntimeError("no memory is left")
+        run(self, turn, steps)
+
+    def trained():
+        try:
+            train(clicks(3000), wanted, tmp_path / "run")
+        except RuntimeError as error:
+            raised.append(str(error))
+
+    monkeypatch.setattr(RecordedEngine, "_run", fail)
+    training = threading.Thread(target=trained, daemon=True)  # it may stay
+    training.start()
+    training.join(30)
+    assert lengths == [4, 3, 4]
+    assert raised == ["no memory is left"]
 
 
 def test_the_slots_are_given_back_when_a_run_ends(tmp_path, monkeypatch):

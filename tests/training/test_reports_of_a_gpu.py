@@ -1,12 +1,20 @@
 """Reports about steps that are still under way when they are due."""
 
+import time
+from contextlib import ExitStack
+from types import SimpleNamespace
+
 import pytest
 import torch
 from small_runs import clicks, config, lines, stop_after
 
 from slipstream.training import build
-from slipstream.training.loop import StoppedError, train
+from slipstream.training.loop import DivergedError, StoppedError, Trainer, train
+from slipstream.training.recent import Recent
 from slipstream.training.recorded import RecordedEngine
+from slipstream.training.reports import Reports
+from slipstream.training.run import Run
+from slipstream.training.state import Hooks, State
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -53,3 +61,49 @@ def test_a_run_that_was_stopped_reports_what_one_does_that_was_not(tmp_path):
         train(clicks(480), keys(48), tmp_path / "cut", hooks=stop_after(7))
     train(clicks(480), keys(48), tmp_path / "cut", resume=True)
     assert told(tmp_path / "cut") == told(tmp_path / "whole")
+
+
+def slow_figures(monkeypatch, seconds):
+    """Have figures take longer than steps."""
+    result = Recent.result
+
+    def slow(self):
+        time.sleep(seconds)
+        return result(self)
+
+    monkeypatch.setattr(Recent, "result", slow)
+
+
+def test_reports_before_an_error_are_written(tmp_path, monkeypatch):
+    hear = Trainer._hear
+
+    def diverges(self, said):
+        def watched():
+            for one in said:
+                yield one._replace(loss=float("nan")) if one.plan.step == 11 else one
+
+        hear(self, watched())
+
+    slow_figures(monkeypatch, 0.5)
+    monkeypatch.setattr(Trainer, "_hear", diverges)
+    with pytest.raises(DivergedError):
+        train(clicks(480), keys(32), tmp_path / "run")
+    assert [one["step"] for one in told(tmp_path / "run")][:4] == [2, 4, 6, 8]
+
+
+def test_figures_that_are_late_do_not_pile_up(tmp_path, monkeypatch):
+    slow_figures(monkeypatch, 0.02)
+    (tmp_path / "run").mkdir()
+    heard, shown = SimpleNamespace(n_valid=2, labels=torch.ones(2), weight=torch.ones(2)), []
+    with ExitStack() as stack:
+        hooks = Hooks(report=lambda one: shown.append(one.done))
+        reports = Reports(Run(tmp_path / "run"), hooks, beside=True, stack=stack)
+        reports.open(0, tensorboard=False, position=0)
+        for step in range(1, 31):
+            heard.step = step
+            reports.hear(heard, torch.zeros(2), due=True)
+            reports.progress(State(60, step=step, position=2 * step))
+            reports.tell(wait=False)
+            assert step - len(shown) <= 8
+        reports.tell()
+    assert shown == list(range(2, 61, 2))

@@ -1,7 +1,7 @@
 """Batches scored on a device beside the same scored by the kernels of the CPU."""
 
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import numpy as np
 import pytest
@@ -86,6 +86,24 @@ def test_who_stops_asking_leaves_no_thread():
             scores.close()
         names = [one.name for one in threading.enumerate()]
         assert not [name for name in names if "score" in name]
+
+
+def test_who_stopped_asking_can_ask_again():
+    data = clicks(400)
+    with ExitStack() as stack:
+        wanted = config("placement.fast_memory=100%", strategy="fast", device=DEVICE)
+        engine, planner = engine_after_some_steps(stack, data, wanted)
+        with Loader(data.train, 16) as loader, closing(engine.scores(loader, planner)) as scores:
+            next(scores)
+        # It would wait for ever, and nothing wakes it: so it is asked from a thread that may stay.
+        asked = threading.Thread(
+            target=lambda: again.extend(engine.scores(batches, planner)), daemon=True
+        )
+        with Loader(data.train, 16) as loader:
+            batches, again = list(loader), []
+        asked.start()
+        asked.join(20)
+        assert len(again) == len(batches)
 
 
 def test_an_id_out_of_range_is_an_error_and_not_another_row():

@@ -44,7 +44,10 @@ class Coming:
             return self._one_by_one(plans)
         stack.enter_context(often_switched())
         together = stack.enter_context(Ahead(self._together(plans, position), 1, "plans"))
-        return stack.enter_context(Ahead(self._sent(together), ahead, "sends"))
+        sent = stack.enter_context(Ahead(self._sent(together), ahead, "sends"))
+        # After an error in a step, that thread may wait for pages that this step gives back.
+        stack.callback(self._engine.stop_preparing)
+        return sent
 
     def _one_by_one(self, plans: Iterator[Plan]) -> Iterator[list[Plan]]:
         coming: deque[Plan] = deque()

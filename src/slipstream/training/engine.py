@@ -67,6 +67,9 @@ class Engine:
         for plan, factor in plans:
             self.prepare(plan, factor)
 
+    def stop_preparing(self) -> None:
+        """No plan is prepared any more: a thread that waits to do so is told."""
+
     def step(self, plan: Plan) -> Iterator[Stepped]:
         """Step through a plan that was prepared; gives what steps say of their batches.
 

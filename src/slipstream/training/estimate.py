@@ -115,19 +115,23 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
     if not on_device:
         return Estimate(host, {})
     input_bytes = _input_bytes(dataset)
-    pages = STRIDES * build.together(config, rooms) + SCORED
-    sizes: dict[str, Any] = {"inputs": config.batch_size, "input_bytes": input_bytes}
+    rings = 0
     if rooms is not None:
-        host["pinned"] = math.ceil(ring_bytes(layout, rooms, pages=pages, **sizes))
+        for size, pages in (
+            (config.batch_size, STRIDES * build.together(config, rooms)),
+            (config.evaluate.batch_size or config.batch_size, SCORED),
+        ):
+            rings += ring_bytes(layout, rooms, inputs=size, input_bytes=input_bytes, pages=pages)
+        host["pinned"] = rings
     device = device_parts(
         layout,
         rooms,
+        inputs=config.batch_size,
         lookups=_lookups(layout, dataset),
         weights=weights,
         states=_STATES[config.dense.optimizer],
         step=_step(model, dataset, config),
-        pages=pages,
-        **sizes,
+        rings=rings,
     )
     return Estimate(host, device)
 

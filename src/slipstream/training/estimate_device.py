@@ -27,12 +27,11 @@ def device_parts(
     rooms: Sequence[Room] | None,
     *,
     inputs: int,
-    input_bytes: float,
     lookups: float,
     weights: int,
     states: int,
     step: int,
-    pages: int,
+    rings: int,
 ) -> dict[str, int]:
     """Bytes by part, in words.
 
@@ -40,12 +39,11 @@ def device_parts(
         layout: Tables and features.
         rooms: The fast tier of each group; None where rows stay on the host.
         inputs: Inputs of a batch.
-        input_bytes: Bytes of an input in a batch.
         lookups: Lookups of an input.
         weights: Dense weights.
         states: Values that the optimizer keeps of each.
         step: Bytes that the forward and the backward pass need at once.
-        pages: Plans that there is room for, and as many results.
+        rings: Bytes of pages, as `ring_bytes` gives them.
     """
     libraries, held = _LIBRARIES, _HELD
     if rooms is not None:
@@ -56,7 +54,6 @@ def device_parts(
     }
     if rooms is None:
         return made
-    rings = ring_bytes(layout, rooms, inputs=inputs, input_bytes=input_bytes, pages=pages)
     found = inputs * lookups * (_PLANNED + _FOUND)
     pairs = zip(layout.groups, rooms, strict=True)
     fast = sum(4 * Record.of(group).words * room.slots for group, room in pairs)
@@ -65,7 +62,7 @@ def device_parts(
 
 def ring_bytes(
     layout: Layout, rooms: Sequence[Room], *, inputs: int, input_bytes: float, pages: int
-) -> float:
+) -> int:
     """Bytes of the pages of plans and of results: as many on the device as, pinned, on the host.
 
     Args:
@@ -79,7 +76,7 @@ def ring_bytes(
         4 * Record.of(group).words * min(room.slots - len(room.keep), inputs)
         for group, room in zip(layout.groups, rooms, strict=True)
     )
-    return pages * (inputs * (input_bytes + 8) + 2 * _SPARE * rows)
+    return math.ceil(pages * (inputs * (input_bytes + 8) + 2 * _SPARE * rows))
 
 
 def what_fits(parts: Mapping[str, int], total: int) -> str:

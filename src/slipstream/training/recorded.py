@@ -143,6 +143,10 @@ class RecordedEngine(Engine):
                 self._factors[plan.step] = factor
         self._carrier.prepare([Coming(plan, by, self._number(plan)) for plan, by in plans])
 
+    def stop_preparing(self) -> None:
+        """No plan is prepared any more: a thread that waits to do so is told."""
+        self._carrier.stop()
+
     def _number(self, plan: Plan) -> int:
         """How often dense weights will have moved after a plan: one without inputs moves none."""
         if self._trained is None:

@@ -19,6 +19,7 @@ from slipstream.training.state import Hooks, State
 
 _RECENT = 1 << 16
 _PREFIX = "recent."
+_MOST_READY = 8  # figures that are worked out beside the steps: each keeps the last batches alive
 
 
 class _Due(NamedTuple):
@@ -41,7 +42,7 @@ class Reports:
     The steps of a GPU are under way when a report about them is due, and the AUC of the last inputs
     takes as long as some of them. So nobody waits: when the last step of a report has said what it
     has to, a thread works out the figures, and the report is written when these are there, or
-    before anything that follows it.
+    before anything that follows it. Only who asks for more reports than can be worked out waits.
 
     Args:
         run: The run's folder.
@@ -71,6 +72,7 @@ class Reports:
         """
         self._lines = Lines(self._run.folder, length, tensorboard, position)
         self._stack.callback(self._lines.close)
+        self._stack.callback(self._write_heard)
         if self._lines.missing:
             self._hooks.say("metrics.jsonl has lost lines since the checkpoint; they stay lost.")
 
@@ -103,17 +105,25 @@ class Reports:
     def tell(self, *, wait: bool = True) -> None:
         """Write and tell the reports that are due and whose figures are there; or wait for all."""
         while self._due:
-            due = self._due[0]
-            figures = self._ready.get(due.step)
-            if not wait and (figures is None or not figures.done()):
+            figures = self._ready.get(self._due[0].step)
+            late = len(self._ready) > _MOST_READY
+            if not wait and (figures is None or not (late or figures.done())):
                 return
             assert figures is not None, "all steps were heard before anything is waited for"
-            loss, auc, _ = figures.result()
-            self._due.popleft()
-            del self._ready[due.step]
-            self._lines.write(due.line | {"loss": loss, "auc": auc})
-            self._told = replace(due.report, loss=loss, auc=auc)
+            self._told = self._written()
             self._hooks.report(self._told)
+
+    def _written(self) -> Report:
+        """The first report that is due, with its figures, once it is written."""
+        due = self._due.popleft()
+        loss, auc, _ = self._ready.pop(due.step).result()
+        self._lines.write(due.line | {"loss": loss, "auc": auc})
+        return replace(due.report, loss=loss, auc=auc)
+
+    def _write_heard(self) -> None:
+        """Write the reports of steps that were heard: they say what went on before an error."""
+        while self._due and self._due[0].step in self._ready:
+            self._written()
 
     def write(self, line: Mapping[str, Any]) -> None:
         """Write a line behind those that are due before it."""

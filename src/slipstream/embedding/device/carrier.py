@@ -258,7 +258,7 @@ class Carrier:
 
     def close(self) -> None:
         """Finish what is under way and end the threads."""
-        self._stop()
+        self.stop()
         self._to_read.put(None)
         self._to_write.put(None)
         for thread in self._threads:
@@ -269,7 +269,8 @@ class Carrier:
         # A plan that nobody steps through may still be on its way, into memory that is given back.
         self._inward.mark().wait()
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """Take no more plans and read no more rows: whoever waits for that is told."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -315,7 +316,7 @@ class Carrier:
                 self._done.put(self._write(given))
             except BaseException as error:
                 self._failure = error
-                self._stop()
+                self.stop()
                 self._done.put(error)
                 return
 

@@ -113,6 +113,11 @@ class Scoring:
                     if len(waiting) > _WAITING:
                         yield _taken(waiting.popleft())
             yield from map(_taken, waiting)
+        except BaseException:
+            # Pages that nobody took are never given back, and copies may still be on their way.
+            self._inward.mark().wait()
+            self._ring = None
+            raise
         finally:
             pool.close()
 
