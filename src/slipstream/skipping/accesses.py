@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -36,6 +36,9 @@ class Accesses:
     values: Array
     offsets: Array
     tables: Array
+    _known: dict[int, tuple[Array, Array]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -49,9 +52,16 @@ class Accesses:
         return np.concatenate([(self.ids + self.starts).reshape(-1), self.values])
 
     def sums(self, of_rows: Array) -> Array:
-        """For each input the sum over its rows."""
-        out = np.zeros(len(self), dtype=np.float64)
-        kernels.sums(*self._rows, of_rows, out)
+        """For each input the sum over its rows; of numbers that stay as they are.
+
+        Rules ask for the same sums when they judge an input and when they correct its log-odds.
+        """
+        numbers, out = self._known.get(id(of_rows), (None, of_rows))
+        if numbers is not of_rows:
+            out = np.zeros(len(self), dtype=np.float64)
+            kernels.sums(*self._rows, of_rows, out)
+            out.flags.writeable = False
+            self._known[id(of_rows)] = of_rows, out
         return out
 
     def largest(self, of_rows: Array) -> Array:
@@ -84,8 +94,8 @@ class Accesses:
         kernels.count(self.ids, self.starts, self.values, into)
 
     def count_labels(self, into: Array) -> None:
-        """Add each access to the rows of `into`, `[rows, 2]`: all, and those with label 1."""
-        kernels.count_labels(*self._rows, self.labels, into)
+        """Add accesses to the rows of `into`, uint32 `[rows, 2]`: all, and those with label 1."""
+        kernels.count_labels(*self._rows, self.labels, into.view("<u8")[:, 0])
 
     def odds_without_own(self, clicks: Array, common: float, smoothing: float) -> Array:
         """For each input the sum of its rows' log-odds, where it was counted once and is not to be.

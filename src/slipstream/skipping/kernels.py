@@ -124,16 +124,17 @@ def count(ids: Array, starts: Array, values: Array, into: Array) -> None:
 def count_labels(
     ids: Array, starts: Array, values: Array, offsets: Array, labels: Array, into: Array
 ) -> None:
-    """Count the accesses of each row, and those by inputs with label 1."""
+    """Count the accesses of each row, and those by inputs with label 1.
+
+    Both counts of a row are one number, which has the second in its upper half: one addition.
+    """
     for i in range(len(ids)):
-        positive = 1 if labels[i] > 0 else 0
+        one = np.uint64(1) + (np.uint64(labels[i] > 0) << np.uint64(32))
         for c in range(len(starts)):
-            into[starts[c] + ids[i, c], 0] += 1
-            into[starts[c] + ids[i, c], 1] += positive
+            into[starts[c] + ids[i, c]] += one
         for column in range(len(offsets)):
             for k in range(offsets[column, i], offsets[column, i + 1]):
-                into[values[k], 0] += 1
-                into[values[k], 1] += positive
+                into[values[k]] += one
 
 
 @compiled
