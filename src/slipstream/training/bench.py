@@ -1,0 +1,64 @@
+"""What a step on a device works on, always in the same place: a recording finds it there."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from slipstream.embedding.device.arena import Arena
+from slipstream.embedding.device.carrier import given_by
+from slipstream.embedding.device.packing import Packing
+from slipstream.embedding.device.ring import Ring
+from slipstream.embedding.kernels.gpu import pages
+
+
+class Bench:
+    """What a step works on: the block of its plan, and that of what it gives.
+
+    Args:
+        packing: How plans are packed.
+        arena: The slots.
+    """
+
+    def __init__(self, packing: Packing, arena: Arena) -> None:
+        self.packing, self.given = packing, given_by(packing, arena)
+        self.block, self.out, beside = (
+            torch.zeros(one.bytes, dtype=torch.uint8, device=arena.device)
+            for one in (packing.sections, self.given, packing.beside)
+        )
+        self.plan = packing.sections.tensors(self.block) | packing.beside.tensors(beside)
+        self.gives = self.given.tensors(self.out)
+
+
+class Turn:
+    """Which pages a step reads and writes: the next ones, each time.
+
+    Args:
+        bench: Where it works.
+        plans: The ring of plans.
+        outcomes: The ring of what steps give.
+    """
+
+    def __init__(self, bench: Bench, plans: Ring, outcomes: Ring) -> None:
+        self.bench, self.plans, self.outcomes = bench, plans, outcomes
+        self._from, self._to = _words(plans.device), _words(outcomes.device)
+        self._number = torch.zeros((2, 1), dtype=torch.int64, device=plans.device.device)
+
+    def begin(self, plan: int, outcome: int) -> None:
+        """The next step reads and writes these pages."""
+        self._number[0].fill_(plan)
+        self._number[1].fill_(outcome)
+
+    def read(self) -> None:
+        """Have the plan on the bench."""
+        pages.read(self._from, self._number[0], _words(self.bench.block))
+
+    def write(self) -> None:
+        """Take what the step gave, and turn to the next pages."""
+        pages.write(self._to, self._number[1], _words(self.bench.out))
+        self._number += 1
+
+
+def _words(data: Tensor) -> Tensor:
+    """The same bytes, eight at a time."""
+    return data.view(torch.int64)
