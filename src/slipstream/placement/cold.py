@@ -63,7 +63,8 @@ class ColdPlaced(NamedTuple):
 class Cold:
     """Plans which rows are brought into the fast tier, and which leave it, looking ahead.
 
-    It makes the decisions that `Tiered` makes with kept rows that stay the same, but looks only at
+    It decides as `Tiered` does with kept rows that stay the same (where several batches enter at
+    once the window moves on by as many, and rows may leave a little earlier), but looks only at
     lookups of other rows, and leaves it to the device to find the slots of kept rows and the
     distinct rows of a batch. That is what makes it several times faster.
 

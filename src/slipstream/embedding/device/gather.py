@@ -11,7 +11,7 @@ from slipstream.compiled import compiled
 from slipstream.data.copying import NEAR, bring_near
 from slipstream.data.inputs import Array
 
-_WORTH_SHARING = 8192  # rows: handing some to another thread costs as much as it saves below
+_SHARE = 4096  # rows: handing fewer to another thread costs as much as it saves
 _THREADS = max(1, min(3, (os.cpu_count() or 1) // 4))
 
 
@@ -103,12 +103,12 @@ class Pool:
 
     def gather(self, source: Array, rows: Array, out: Array) -> None:
         """Copy rows of the source to the first rows of `out`."""
-        worth = len(rows) // (_WORTH_SHARING // 2)
+        worth = len(rows) // _SHARE
         self._shared(lambda a, b: _gather(source, rows[a:b], out[a:b]), len(rows), worth)
 
     def scatter(self, source: Array, rows: Array, out: Array) -> None:
         """Copy the first rows of the source to rows of `out`, each to another."""
-        worth = len(rows) // (_WORTH_SHARING // 2)
+        worth = len(rows) // _SHARE
         self._shared(lambda a, b: _scatter(source[a:b], rows[a:b], out), len(rows), worth)
 
     def gather_pages(
@@ -137,7 +137,7 @@ class Pool:
 
     def _shared_pages(self, work: Callable[[int, int], object], bounds: Array) -> None:
         pages, rows = len(bounds) - 1, bounds[-1] - bounds[0]
-        self._shared(work, pages, worth=min(pages, int(rows // (_WORTH_SHARING // 2))))
+        self._shared(work, pages, worth=min(pages, int(rows // _SHARE)))
 
     def close(self) -> None:
         """End the threads."""
