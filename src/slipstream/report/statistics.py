@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Literal, NamedTuple
+
+from slipstream.student import t_quantile
 
 LEVEL = 0.95
 Verdict = Literal["same", "noise", "higher", "lower", "unknown"]
@@ -92,37 +93,3 @@ def ratio(
     # Two runs timed once each can be apart by more than a number holds.
     low, high = (math.exp(max(-700.0, min(700.0, end))) for end in (logs.low, logs.high))
     return Interval(math.exp(logs.mean), low, high, logs.seeds)
-
-
-@lru_cache(maxsize=256)
-def t_quantile(probability: float, freedom: int) -> float:
-    """The value below which Student's t is with a probability above one half.
-
-    Example:
-        >>> round(t_quantile(0.975, 4), 4)
-        2.7764
-    """
-    low, high = 0.0, 1.0
-    while t_below(high, freedom) < probability:
-        high *= 2
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if t_below(middle, freedom) < probability else (low, middle)
-    return (low + high) / 2
-
-
-def t_below(value: float, freedom: int) -> float:
-    """The probability that Student's t is below a value that is at least 0.
-
-    For whole degrees of freedom it is a finite sum of powers of a cosine.
-    """
-    angle = math.atan2(value, math.sqrt(freedom))
-    square = math.cos(angle) ** 2
-    odd = freedom % 2
-    term = math.sin(angle) * (math.cos(angle) if odd else 1.0)
-    total = 0.0
-    for number in range(2 + odd, freedom + 1, 2):
-        total += term
-        term *= square * (number - 1) / number
-    share = 2 / math.pi * (angle + total) if odd else total
-    return (1 + share) / 2

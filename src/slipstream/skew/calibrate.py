@@ -23,6 +23,7 @@ from slipstream.errors import ConfigError
 from slipstream.models.inputs import LINEAR
 from slipstream.skew.passes import count, no_accesses
 from slipstream.skew.popularity import row_bytes
+from slipstream.student import t_quantile
 
 CHUNKS, CHUNK_ROWS, CONFIDENCE = 35, 1024, 0.999
 _CONSECUTIVE = 512
@@ -141,31 +142,9 @@ def estimate(drawn: list[Array], rows: int, threshold: int) -> Estimate:
         return Estimate(hot, hot, hot)
     likely = hot / seen * rows
     error = float(found.std(ddof=1)) / math.sqrt(len(found)) / len(drawn[0]) * rows
-    half = t_quantile(len(found) - 1, CONFIDENCE) * error
+    half = t_quantile((1 + CONFIDENCE) / 2, len(found) - 1) * error
     most = max(likely + half, binomial_most(hot, seen, CONFIDENCE) * rows)
     return Estimate(likely, max(float(hot), likely - half), min(float(rows), most))
-
-
-def t_quantile(freedom: int, confidence: float) -> float:
-    """The half width of a two-sided interval of Student's t distribution.
-
-    Example:
-        >>> round(t_quantile(34, 0.999), 3)
-        3.601
-    """
-    scale = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)
-    scale -= math.log(freedom * math.pi) / 2
-
-    def within(half: float) -> float:
-        x = np.linspace(0, half, 4001)
-        y = np.exp(scale - (freedom + 1) / 2 * np.log1p(x * x / freedom))
-        return 2 * float(((y[1:] + y[:-1]) / 2 * np.diff(x)).sum())
-
-    low, high = 0.0, 1000.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if within(middle) < confidence else (low, middle)
-    return high
 
 
 def binomial_most(hits: int, drawn: int, confidence: float) -> float:

@@ -8,7 +8,7 @@ from functools import cache
 from statistics import NormalDist
 
 from slipstream.data.inputs import Array
-from slipstream.report.statistics import t_quantile
+from slipstream.student import t_quantile
 
 RISE = 0.01  # by how much the surprise must have risen, however sure that is
 SHIFT = 0.25  # and by how much of itself the label rate must have shifted

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slipstream.report.statistics import t_quantile
 from slipstream.skipping.guard import Alarm
+from slipstream.student import t_quantile
 
 
 class Yardstick(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset, Part
 from slipstream.errors import ConfigError
-from slipstream.report.statistics import t_quantile
+from slipstream.student import t_quantile
 from slipstream.training.strategies import answers
 
 SHARES = (0.5, 0.3, 0.15)
