@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, closing
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -21,6 +21,8 @@ from slipstream.errors import ConfigError
 from slipstream.placement.scan import Scanned, Scanner, joined, kept_of, read_at_once
 from slipstream.placement.tier import Room
 from slipstream.plan import Emitted
+
+_SCANNERS = 3  # threads
 
 
 class ColdPlan(NamedTuple):
@@ -73,7 +75,8 @@ class Cold:
         singles: The names of the columns in the block of single ids, in order.
         rooms: The fast tier of each group.
         window: The most batches to look ahead, the current one among them.
-        scans_ahead: How often a thread of its own has scanned batches beyond these; 0 scans here.
+        scans_ahead: How often threads of their own have scanned batches beyond these, and one hands
+            out slots beside this one; 0 does everything here, with the same plans.
         at_once: The most batches that enter the window at once, if it is at least as long.
     """
 
@@ -101,7 +104,7 @@ class Cold:
                 for kept, group in zip(self.kept, layout.groups, strict=True)
                 if kept is not None
             ]
-            for _ in range(2)
+            for _ in range(_SCANNERS)
         ]
 
     def place(self, batches: Iterable[Batch], step: int) -> Generator[ColdPlaced, None, None]:
@@ -110,15 +113,25 @@ class Cold:
         tiers = [
             _Tier(rows, room, steps) for rows, room in zip(self._rows, self._rooms, strict=True)
         ]
-        with closing(self._scanned(batches)) as coming:
-            yield from self._placed(tiers, coming, step)
+        with ExitStack() as stack:
+            emitter = None
+            if self._scans_ahead:
+                emitter = stack.enter_context(ThreadPoolExecutor(1, "slipstream-slots"))
+            coming = stack.enter_context(closing(self._scanned(batches)))
+            yield from self._placed(tiers, coming, step, emitter)
 
     def _placed(
-        self, tiers: Sequence[_Tier], coming: Iterator[_Some], step: int
+        self,
+        tiers: Sequence[_Tier],
+        coming: Iterator[_Some],
+        step: int,
+        emitter: ThreadPoolExecutor | None,
     ) -> Iterator[ColdPlaced]:
+        """The plans: while some batches are given their slots, the window goes on behind them."""
         window: deque[_Some] = deque()
         held: _Some | None = None  # a batch for which there is no room yet
         rest: _Some | None = None
+        emitted: _Emitted | None = None
         number = last = step  # of the next plan, and of the next batch to enter
         while True:
             while held is None:
@@ -132,17 +145,22 @@ class Cold:
                 last += len(some.batches)
                 fit, held = some.split(some.fits(tiers))
                 window += fit.wanted(tiers)
-            else:
+            before = emitted
+            if before is not None:
+                before.leave(tiers)
+            if held is not None:
                 fit, held = held.split(held.fits(tiers))
                 window += fit.wanted(tiers)
+            emitted = None
             if window:
-                some = window.popleft()
-                yield from some.emit(tiers, number)
-                number += len(some.batches)
-            elif held is not None:
+                emitted = _Emitted(window.popleft(), tiers, number, emitter)
+                number += len(emitted.some.batches)
+            if before is not None:
+                yield from before.plans()
+            elif emitted is None and held is not None:
                 yield held.aside(tiers, number)
                 number, held = number + 1, None
-            else:
+            elif emitted is None:
                 return
 
     def _scanned(self, batches: Iterable[Batch]) -> Generator[_Some, None, None]:
@@ -151,19 +169,18 @@ class Cold:
         if not self._scans_ahead:
             yield from (_Some(some, self._scan(0, some)) for some in read)
             return
-        with ThreadPoolExecutor(1, thread_name_prefix="slipstream-scan") as other:
-            scanned = (self._shared(some, other) for some in read)
+        with ThreadPoolExecutor(_SCANNERS - 1, thread_name_prefix="slipstream-scan") as others:
+            scanned = (self._shared(some, others) for some in read)
             with Ahead(scanned, self._scans_ahead, "scans") as ahead:
                 yield from ahead
 
-    def _shared(self, batches: list[Batch], other: ThreadPoolExecutor) -> _Some:
-        """Scan half of the batches, while another thread scans the others."""
-        half = len(batches) // 2
-        if half == 0:
-            return _Some(batches, self._scan(0, batches))
-        theirs = other.submit(self._scan, 1, batches[half:])
-        ours = self._scan(0, batches[:half])
-        return _Some(batches, list(map(joined, ours, theirs.result())))
+    def _shared(self, batches: list[Batch], others: ThreadPoolExecutor) -> _Some:
+        """Scan some of the batches, while other threads scan the others."""
+        ends = [len(batches) * part // _SCANNERS for part in range(_SCANNERS + 1)]
+        shares = [batches[first:end] for first, end in pairwise(ends) if first < end]
+        theirs = [others.submit(self._scan, n, one) for n, one in enumerate(shares[1:], 1)]
+        found = [self._scan(0, shares[0]), *(one.result() for one in theirs)]
+        return _Some(batches, [joined(some) for some in zip(*found, strict=True)])
 
     def _scan(self, who: int, batches: list[Batch]) -> list[Scanned]:
         return [scanner.scan(batches) for scanner in self._scanners[who]]
@@ -221,13 +238,15 @@ class _Some:
             tier.wanted += int(new.sum())
         return [self] if self.batches else []
 
-    def emit(self, tiers: Sequence[_Tier], step: int) -> Iterator[ColdPlaced]:
-        """Their plans; the first is that of step `step`."""
-        made = [
-            tier.emit(one, before, step)
-            for tier, one, before in zip(tiers, self._found, self._before, strict=True)
-        ]
-        for batch, after, *plans in zip(self.batches, self._after.tolist(), *made, strict=True):
+    def emit(self, tiers: Sequence[_Tier], step: int) -> list[Emitted]:
+        """Give their rows slots; the first of them is that of step `step`."""
+        all_of = zip(tiers, self._found, self._before, strict=True)
+        return [tier.emit(one, before, step) for tier, one, before in all_of]
+
+    def plans(self, made: Sequence[Emitted]) -> Iterator[ColdPlaced]:
+        """Their plans, with the slots that they were given."""
+        groups = map(_plans, made)
+        for batch, after, *plans in zip(self.batches, self._after.tolist(), *groups, strict=True):
             yield ColdPlaced(batch, tuple(plans), after)
 
     def aside(self, tiers: Sequence[_Tier], step: int) -> ColdPlaced:
@@ -237,6 +256,58 @@ class _Some:
             first = slice(one.bounds[0], one.bounds[1])
             plans.append(tier.aside(one.rows[first], before[:, first], step))
         return ColdPlaced(self.batches[0], tuple(plans), step - 1, aside=True)
+
+
+class _Emitted:
+    """Batches that are given their slots, by a thread of its own where there is one.
+
+    Args:
+        some: The batches.
+        tiers: The tiers of the groups.
+        step: That of the first of them.
+        emitter: The thread.
+    """
+
+    def __init__(
+        self,
+        some: _Some,
+        tiers: Sequence[_Tier],
+        step: int,
+        emitter: ThreadPoolExecutor | None,
+    ) -> None:
+        self.some = some
+        self._made: Future[list[Emitted]] = Future()
+        if emitter is None:
+            self._made.set_result(some.emit(tiers, step))
+            return
+        self._made = emitter.submit(some.emit, tiers, step)
+        for tier in tiers:
+            tier.emitting = self._made
+
+    def leave(self, tiers: Sequence[_Tier]) -> None:
+        """Have the rows that no later batch uses out of their slots; waits for the thread."""
+        for tier, made in zip(tiers, self._made.result(), strict=True):
+            tier.wanted -= int(made.evicts[-1])
+
+    def plans(self) -> Iterator[ColdPlaced]:
+        """The plans of the batches."""
+        return self.some.plans(self._made.result())
+
+
+def _plans(many: Emitted) -> Iterator[ColdPlan]:
+    """The plans of batches that were given their slots together."""
+    cuts = (pairwise(one.tolist()) for one in (many.lookups, many.fills, many.evicts))
+    for at, ((a, b), (c, d), (e, f)) in enumerate(zip(*cuts, strict=True)):
+        yield ColdPlan(
+            many.places[a:b],
+            many.slots[a:b],
+            many.fill_rows[c:d],
+            many.fill_slots[c:d],
+            many.evict_rows[e:f],
+            many.evict_slots[e:f],
+            many,
+            at,
+        )
 
 
 class _Tier:
@@ -256,6 +327,7 @@ class _Tier:
         self._n_free = self.room = room.slots - first
         self._free = np.arange(room.slots - 1, first - 1, -1, dtype=np.int32)
         self.wanted = 0
+        self.emitting: Future[list[Emitted]] | None = None
 
     def enter(
         self,
@@ -278,6 +350,8 @@ class _Tier:
         """Have room for a batch with so many lookups."""
         more = lookups - self._again.shape[1]
         if more > 0:
+            if self.emitting is not None:
+                wait((self.emitting,))  # it reads and writes what is replaced here
             wider = ((0, 0), (0, more + more // 4))
             self._again, self._slot_of = (np.pad(a, wider) for a in (self._again, self._slot_of))
 
@@ -292,8 +366,8 @@ class _Tier:
         none = np.empty(0, dtype=np.int32)
         return ColdPlan(none, none, rows, slots, rows, slots)
 
-    def emit(self, found: Scanned, before: Array, step: int) -> Iterator[ColdPlan]:
-        """The plans of some batches, the first of which is that of step `step`."""
+    def emit(self, found: Scanned, before: Array, step: int) -> Emitted:
+        """Give the rows of some batches slots; the first of them is that of step `step`."""
         bounds = found.bounds
         n = int(bounds[-1] - bounds[0])
         slots, fill_slots, evict_slots = np.empty((3, n), dtype=np.int32)
@@ -316,20 +390,7 @@ class _Tier:
             evict_slots,
             evicts,
         )
-        self.wanted -= int(evicts[-1])
         places, lookups = found.places[bounds[0] : bounds[-1]], bounds - bounds[0]
-        many = Emitted(
+        return Emitted(
             places, slots, lookups, fill_rows, fill_slots, fills, evict_rows, evict_slots, evicts
         )
-        cuts = (pairwise(one.tolist()) for one in (lookups, fills, evicts))
-        for at, ((a, b), (c, d), (e, f)) in enumerate(zip(*cuts, strict=True)):
-            yield ColdPlan(
-                places[a:b],
-                slots[a:b],
-                fill_rows[c:d],
-                fill_slots[c:d],
-                evict_rows[e:f],
-                evict_slots[e:f],
-                many,
-                at,
-            )
