@@ -108,7 +108,15 @@ def make(made: Made, folder: Path, device: str) -> Path:
 
 
 def _expected(table: TableShape, inputs: int, device: str) -> np.ndarray:
-    """How often each row of a table is expected among so many inputs."""
+    """How often each row of a table is expected among so many inputs.
+
+    Rows that are expected less than once share out what is expected of all of them: some of them
+    come, and who makes room for rows must know how many.
+    """
     ranks = torch.arange(1, table.rows + 1, dtype=torch.float64, device=device)
     law = ranks**-table.exponent
-    return (law * (inputs / law.sum())).round_().long().cpu().numpy()
+    expected = law * (inputs / law.sum())
+    counts = expected.round().long()
+    rare = int((counts > 0).sum())
+    counts[rare : rare + round(float(expected[rare:].sum()))] = 1
+    return np.asarray(counts.cpu().numpy())

@@ -46,7 +46,6 @@ from slipstream.training.strategies import Tier, answers
 COUNTED = 1 << 20
 # What travels to a GPU together: every hand-over from thread to thread costs as much as some steps.
 _TOGETHER_BATCHES, _TOGETHER_INPUTS = 64, 1 << 18
-_WINDOW = 3  # times as many batches
 _READ_INPUTS = 1 << 17
 PREPARED = 3  # plans whose rows are on their way while a step is at work
 _AHEAD = 4  # batches that are read ahead of those being planned
@@ -246,28 +245,35 @@ def window_of(config: Config) -> int:
         return 0
     window = tier.window
     if tier.keep and window > 1 and config.device != "cpu" and not _waits(config):
-        window = max(window, _WINDOW * _most_together(config))
+        most = _most_together(config)
+        window = max(window, 2 * most + min(most, _most_read(config)))
     return config.placement.window or window
 
 
 def together(config: Config, rooms: Sequence[Room] | None) -> int:
     """How many plans travel to a GPU together.
 
-    Rows that a plan waits for left a window before it: so while some plans are stepped through, the
-    rows of the next are on their way and those after them are read.
+    Rows that a plan waits for left a window before it, less what is read at once: that is at least
+    two times as many plans. So while some are stepped through, the rows of the next are read.
     """
     if not plans_ahead(config, rooms):
         return 1
-    return max(1, min(window_of(config) // _WINDOW, _most_together(config)))
+    window = window_of(config)
+    most = max(window // 3, (window - _most_read(config)) // 2)
+    return max(1, min(most, _most_together(config)))
 
 
 def _most_together(config: Config) -> int:
     return max(4, min(_TOGETHER_BATCHES, _TOGETHER_INPUTS // config.batch_size))
 
 
+def _most_read(config: Config) -> int:
+    return max(1, _READ_INPUTS // config.batch_size)
+
+
 def read_at_once(config: Config, rooms: Sequence[Room] | None) -> int:
     """How many batches are read and planned at once, where plans travel together."""
-    return max(1, min(together(config, rooms), _READ_INPUTS // config.batch_size))
+    return min(together(config, rooms), _most_read(config))
 
 
 def rooms_of(config: Config, layout: Layout, dataset: Dataset) -> list[Room] | None:

@@ -23,7 +23,7 @@ from slipstream.embedding.device.carrier import Carrier, Done
 from slipstream.embedding.device.lanes import Lane
 from slipstream.embedding.device.ring import Pages
 from slipstream.embedding.device.scoring import Scoring
-from slipstream.embedding.device.stride import Coming, Stride
+from slipstream.embedding.device.stride import Coming, Piece, Stride
 from slipstream.embedding.tables import Embeddings
 from slipstream.models import Model
 from slipstream.plan import Plan, Planner
@@ -33,7 +33,6 @@ from slipstream.training.engine import Engine, Scored, Stepped, weighted_loss
 from slipstream.training.flat import PARAMETERS, FlatOptimizer
 
 _BEFORE_RECORDING = 3
-_MOST_RECORDED = 16  # steps of one recording
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 """The loss of a batch: of its logits, labels, weights, and what is added to logits."""
 
@@ -114,23 +113,27 @@ class RecordedEngine(Engine):
                 yield from self._aside(plans[done])
                 done += 1
                 continue
-            stride, outcome, turn = self._begin(plans[done])
-            self._run(turn, len(stride.plans))
-            for plan in stride.plans:
-                self._flat.step_number = self._numbers.pop(plan.step)
-            self._carrier.leave(stride, outcome)
+            stride = self._carrier.arrive(plans[done])
+            for piece in stride.pieces():
+                outcome, turn = self._begin(stride, piece)
+                self._run(turn, len(piece.plans))
+                for plan in piece.plans:
+                    self._flat.step_number = self._numbers.pop(plan.step)
+                self._carrier.leave(stride, piece, outcome)
             done += len(stride.plans)
         yield from _said(self._carrier.done())
 
     def pass_by(self, plan: Plan) -> None:
         """Do what a plan without inputs asks for: rows may come and go, nothing is trained."""
-        stride, outcome, turn = self._begin(plan)
+        stride = self._carrier.arrive(plan)
+        (piece,) = stride.pieces()
+        outcome, turn = self._begin(stride, piece)
         del self._numbers[plan.step]
         turn.read()
         self._arena.arrive(turn.bench.plan)
         self._arena.leave(turn.bench.plan, turn.bench.gives)
         turn.write()
-        self._carrier.leave(stride, outcome)
+        self._carrier.leave(stride, piece, outcome)
 
     def scores(self, batches: Iterable[Batch], planner: Planner) -> Generator[Scored, None, None]:
         """Each batch with its logits, in order: rows that stay are on the device already."""
@@ -188,22 +191,21 @@ class RecordedEngine(Engine):
         self._carrier.landed(plan.step)
         yield Stepped(float(bench.gives["loss"]), bench.gives["logits"].cpu(), plan)
 
-    def _begin(self, plan: Plan) -> tuple[Stride, Pages, Turn]:
-        """What a plan begins, room for what it gives, and all set to work on it."""
-        stride = self._carrier.arrive(plan)
+    def _begin(self, stride: Stride, piece: Piece) -> tuple[Pages, Turn]:
+        """Room for what a piece gives, and all set to work on it."""
         turn = self._turn
         if turn is None or stride.pages.ring is not turn.plans:
             if self._arena.device.type == "cuda":
                 torch.cuda.synchronize(self._arena.device)
             bench = Bench(stride.packing, self._arena)
-            outcome = self._carrier.room_for_outcome(bench.given, len(stride.plans))
+            outcome = self._carrier.room_for_outcome(bench.given, len(piece.plans))
             turn = self._turn = Turn(bench, stride.pages.ring, outcome.ring)
             self._forget_recordings()
             self._warm = 0
         else:
-            outcome = self._carrier.room_for_outcome(turn.bench.given, len(stride.plans))
-        turn.begin(stride.pages.first, outcome.first)
-        return stride, outcome, turn
+            outcome = self._carrier.room_for_outcome(turn.bench.given, len(piece.plans))
+        turn.begin(piece.page, outcome.first)
+        return outcome, turn
 
     def landed(self) -> Iterator[Stepped]:
         """What all steps that are not told yet said; waits for them."""
@@ -215,8 +217,8 @@ class RecordedEngine(Engine):
         return self.dense.flat
 
     def _run(self, turn: Turn, steps: int) -> None:
-        """So many steps: several as one recording, and what is left one by one."""
-        many = min(self._carrier.together, _MOST_RECORDED)
+        """So many steps: those of a piece as one recording, and what is left one by one."""
+        many = self._carrier.piece
         while steps >= many > 1 and self._record and self._warm >= _BEFORE_RECORDING:
             recording = self._recording_of(turn, many)
             if recording is not None:

@@ -17,7 +17,7 @@ from slipstream.embedding.device.sections import Section, Sections
 from slipstream.embedding.device.stride import STRIDES, Coming, Stride, strides
 from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.errors import SlipstreamError
-from slipstream.plan import GroupPlan, Moves, Plan, Touched
+from slipstream.plan import ColdLookups, Emitted, GroupPlan, Moves, Plan, Touched
 
 SECTIONS = Sections({"number": Section(torch.int32, (1,))})
 CPU = torch.device("cpu")
@@ -112,6 +112,40 @@ def test_plans_of_a_stride_wait_for_none_of_its_steps_and_none_is_lost(kinds, mo
         assert all(plan.after < steps[0] for plan in some)
 
 
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=12), st.integers(1, 5))
+def test_a_run_was_made_at_once_lies_within_a_piece_and_waits_for_all_of_its_plans(made, piece):
+    plans = []
+    for number, (more, after) in enumerate(made):  # plan `number` and `more` were made at once
+        many = Emitted(*[NONE] * 9) if number % 3 else None
+        for at in range(1 + more):
+            plan = bare(len(plans) + 1, after + at % 2)
+            if many is not None:
+                cold = replace(plan.groups[0], cold=ColdLookups(NONE, NONE, many, at))
+                plan = replace(plan, groups=(cold,))
+            plans.append(plan)
+    pages = Ring(SECTIONS, len(plans) + 1, CPU).take(len(plans)) if plans else None
+    pieces = list(Stride(None, pages, plans, piece).pieces())
+    assert [plan for one in pieces for plan in one.plans] == plans
+    assert [one.last for one in pieces] == [False] * (len(pieces) - 1) + [True] * bool(plans)
+    for number, one in enumerate(pieces):
+        assert one.page == number * piece
+        assert len(one.plans) == piece or one.last
+        covered = []
+        for run in one.runs:
+            mine = one.plans[run.pages]
+            covered += mine
+            assert run.after == max(plan.after for plan in mine)
+            assert run.many is not None or len(mine) == 1
+            for at, plan in enumerate(mine, run.at):
+                cold = plan.groups[0].cold
+                if run.many is None:
+                    assert cold is None
+                else:
+                    assert cold.many is run.many[0]
+                    assert cold.at == at
+        assert covered == one.plans
+
+
 @pytest.mark.parametrize("offsets", [(), (2,), (0, 3)])
 def test_inputs_that_were_read_at_once_are_packed_as_one_by_one(offsets):
     layout = Layout((TableSpec("a", 9, 2),), (Feature("a", "a"),))
@@ -136,8 +170,8 @@ def test_inputs_that_were_read_at_once_are_packed_as_one_by_one(offsets):
     packing = Packing(layout, 3, 2, room_for(needs(plans[0])), columns=1)
     pages = Ring(packing.sections, 6, CPU).take(4)
     pages.host.fill_(7)
-    Stride(packing, pages, plans).pack_inputs(0, 2)
-    Stride(packing, pages, plans).pack_inputs(2, 4)
+    Stride(packing, pages, plans, 2).pack_inputs(0, 2)
+    Stride(packing, pages, plans, 2).pack_inputs(2, 4)
     wanted = packing.sections.arrays(np.full(packing.sections.bytes, 7, dtype=np.uint8))
     for plan, made in zip(plans, pages.arrays, strict=True):
         pack_inputs(replace(plan, together=None), wanted)

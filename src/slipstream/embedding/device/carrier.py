@@ -30,7 +30,15 @@ from slipstream.embedding.device.lanes import Lane, Mark
 from slipstream.embedding.device.packing import Packing, needs_of_all, pack_inputs, room_for
 from slipstream.embedding.device.ring import Pages, Ring
 from slipstream.embedding.device.sections import Section, Sections
-from slipstream.embedding.device.stride import STRIDES, Coming, Outcome, Stride, strides
+from slipstream.embedding.device.stride import (
+    PIECES,
+    STRIDES,
+    Coming,
+    Outcome,
+    Piece,
+    Stride,
+    strides,
+)
 from slipstream.embedding.mover import BeforeWrite, Clock
 from slipstream.embedding.store import RowStore
 from slipstream.errors import SlipstreamError
@@ -80,7 +88,7 @@ class Carrier:
         how: SayHow | None = None,
         together: int = 1,
     ) -> None:
-        self.together = together
+        self.together, self.piece = together, max(1, together // PIECES)
         self._arena, self.held = arena, Held(slow, arena, before_write)
         self._number, self._weights, self._how = number, weights, how
         self.compute, self._inward = Lane(arena.device, current=True), Lane(arena.device)
@@ -126,7 +134,8 @@ class Carrier:
         assert packing is not None, "it was chosen before"
         if self._in is None or self._in.sections is not packing.sections:
             self._in = Ring(packing.sections, STRIDES * self.together, self._arena.device)
-        stride = Stride(packing, self._in.take(len(coming)), [one.plan for one in coming])
+        plans = [one.plan for one in coming]
+        stride = Stride(packing, self._in.take(len(coming)), plans, self.piece)
         # Most of the bytes are those of the inputs: other threads pack them meanwhile.
         ends = [len(coming) * part // _PACKERS for part in range(_PACKERS + 1)]
         stride.packed = [
@@ -207,15 +216,16 @@ class Carrier:
             self.raise_what_failed()
             raise
 
-    def leave(self, stride: Stride, outcome: Pages) -> None:
-        """All of a stride was asked for: what it gives is taken, and rows written back meanwhile.
+    def leave(self, stride: Stride, piece: Piece, outcome: Pages) -> None:
+        """A piece was asked for: what it gives is taken, and rows written back meanwhile.
 
-        Its own pages may be used again after that.
+        After the last of a stride its pages may be used again.
         """
         there = self.compute.mark()
-        stride.pages.ring.give_back(stride.pages, there)
-        self._under_way += len(stride.plans)
-        self._to_write.put(Outcome(outcome, stride.plans, stride.runs, there))
+        if piece.last:
+            stride.pages.ring.give_back(stride.pages, there)
+        self._under_way += len(piece.plans)
+        self._to_write.put(Outcome(outcome, piece, there))
 
     def done(self, *, wait: bool = False) -> list[Done]:
         """The steps whose results have come since the last time; `wait` has all of them come."""
@@ -287,12 +297,8 @@ class Carrier:
                 return
 
     def _read(self, stride: Stride) -> Stride:
-        with self._changed:
-            self._changed.wait_for(lambda: self._landed >= stride.after or self._stopped)
-            if self._stopped:
-                step = stride.plans[0].step
-                raise SlipstreamError(f"The rows of step {step} are not read any more.")
         for run in stride.runs:
+            self._wait_for(run.after, stride)
             for number, slow in enumerate(self.held.slow):
                 if run.many is not None:
                     bounds, words = run.bounds(run.many[number].fills), stride.pages.words
@@ -310,6 +316,14 @@ class Carrier:
         stride.there = self._inward.mark()
         return stride
 
+    def _wait_for(self, step: int, stride: Stride) -> None:
+        """Wait until what a step has changed is in the slow store."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._landed >= step or self._stopped)
+            if self._stopped:
+                first = stride.plans[0].step
+                raise SlipstreamError(f"The rows of step {first} are not read any more.")
+
     def _write_all(self) -> None:
         while (given := self._to_write.get()) is not None:
             try:
@@ -325,11 +339,12 @@ class Carrier:
         with self._outward.used():
             given.pages.host.copy_(given.pages.device, non_blocking=True)
         self._outward.mark().wait()
-        for run in given.runs:
+        plans = given.piece.plans
+        for run in given.piece.runs:
             if run.many is not None:
                 self.held.write_run(run, given.pages)
                 continue
-            plan, arrays = given.plans[run.page], given.pages.arrays[run.page]
+            plan, arrays = plans[run.page], given.pages.arrays[run.page]
             for number, group in enumerate(plan.groups):
                 self.held.write(number, tiers_of(group)[1].rows, arrays[f"{number}.left"])
             self.held.note(plan)
@@ -342,9 +357,9 @@ class Carrier:
             ),
             strict=True,
         )
-        made = list(map(Done, losses, logits, given.plans, moved))
+        made = list(map(Done, losses, logits, plans, moved))
         given.pages.ring.give_back(given.pages, Mark())
-        self.landed(given.plans[-1].step)
+        self.landed(plans[-1].step)
         return made
 
 

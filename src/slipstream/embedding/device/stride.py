@@ -19,6 +19,8 @@ STRIDES = 4
 """How many there is room for: one is stepped through, one waits, one is read, one is packed."""
 SCORED = 5
 """Batches that there is room for where they are scored: three wait, one is sent, one is scored."""
+PIECES = 4
+"""Of a stride: what steps give goes back a piece at a time, so that less waits for it."""
 _INPUTS = {"labels": "labels", "weight": "weights", "dense": "dense"}
 
 
@@ -26,14 +28,16 @@ class Run(NamedTuple):
     """Plans in a row that were made together, or one that was not.
 
     Args:
-        page: The first of them in its stride.
+        page: The first of them among those that travel together.
         length: How many.
+        after: The step whose write-backs must have landed before their rows are read.
         many: For each group what all plans say that were made together; None for one alone.
         at: Which of those is the first of these.
     """
 
     page: int
     length: int
+    after: int
     many: tuple[Emitted, ...] | None = None
     at: int = 0
 
@@ -47,20 +51,20 @@ class Run(NamedTuple):
         return whole[self.at : self.at + self.length + 1]
 
 
-def runs(plans: Sequence[Plan]) -> list[Run]:
-    """Which plans in a row were made together."""
+def runs(plans: Sequence[Plan], most: int) -> list[Run]:
+    """Which plans in a row were made together, `most` at a time: no run goes beyond a piece."""
     found: list[Run] = []
     for page, plan in enumerate(plans):
         colds = [group.cold for group in plan.groups]
-        last = found[-1] if found else None
+        last = found[-1] if found and page % most else None
         if any(cold is None for cold in colds):
-            found.append(Run(page, 1))
+            found.append(Run(page, 1, plan.after))
             continue
         many, at = tuple(cold.many for cold in colds if cold), colds[0].at if colds[0] else 0
         if last and last.many and last.many[0] is many[0] and last.at + last.length == at:
-            found[-1] = last._replace(length=last.length + 1)
+            found[-1] = last._replace(length=last.length + 1, after=max(last.after, plan.after))
         else:
-            found.append(Run(page, 1, many, at))
+            found.append(Run(page, 1, plan.after, many, at))
     return found
 
 
@@ -78,6 +82,22 @@ class Coming(NamedTuple):
     number: int
 
 
+class Piece(NamedTuple):
+    """Some plans of a stride, whose steps are recorded together and give what they give together.
+
+    Args:
+        plans: The plans.
+        runs: Which of these were made together.
+        page: The page of the first.
+        last: Whether no other piece of its stride follows it.
+    """
+
+    plans: list[Plan]
+    runs: list[Run]
+    page: int
+    last: bool
+
+
 @dataclass
 class Stride:
     """Some plans on their way to the device, with the rows that come for them.
@@ -86,6 +106,7 @@ class Stride:
         packing: How they are packed.
         pages: Where, each in its page.
         plans: The plans, in the order of their steps.
+        piece: Plans of a piece; the last may have fewer.
         packed: Done when their inputs are in their pages.
         there: When all of it is on the device.
     """
@@ -93,18 +114,24 @@ class Stride:
     packing: Packing
     pages: Pages
     plans: list[Plan]
+    piece: int
     packed: list[Future[None]] = field(default_factory=list)
     there: Mark = field(default_factory=Mark)
 
     @cached_property
     def runs(self) -> list[Run]:
-        """Which of the plans were made together."""
-        return runs(self.plans)
+        """Which of the plans were made together, within pieces."""
+        return runs(self.plans, self.piece)
 
-    @property
-    def after(self) -> int:
-        """The step whose write-backs must have landed before their rows are read."""
-        return max(plan.after for plan in self.plans)
+    def pieces(self) -> Iterator[Piece]:
+        """The plans, a piece at a time."""
+        for first in range(0, len(self.plans), self.piece):
+            end = first + self.piece
+            mine = [
+                run._replace(page=run.page - first) for run in self.runs if first <= run.page < end
+            ]
+            last = end >= len(self.plans)
+            yield Piece(self.plans[first:end], mine, self.pages.first + first, last)
 
     def pack_inputs(self, first: int, end: int) -> None:
         """Write the inputs of some plans into their pages: all at once that were read at once."""
@@ -133,18 +160,16 @@ def _plain(plan: Plan, together: Together | None) -> bool:
 
 
 class Outcome(NamedTuple):
-    """What some steps gave, each in its page, on its way to the host.
+    """What the steps of a piece gave, each in its page, on its way to the host.
 
     Args:
         pages: Where it is.
-        plans: Their plans.
-        runs: Which of these were made together.
+        piece: Of which plans.
         there: When it is there.
     """
 
     pages: Pages
-    plans: list[Plan]
-    runs: list[Run]
+    piece: Piece
     there: Mark
 
 
