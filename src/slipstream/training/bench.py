@@ -43,11 +43,17 @@ class Turn:
         self.bench, self.plans, self.outcomes = bench, plans, outcomes
         self._from, self._to = _words(plans.device), _words(outcomes.device)
         self._number = torch.zeros((2, 1), dtype=torch.int64, device=plans.device.device)
+        self._next = (0, 0)
 
-    def begin(self, plan: int, outcome: int) -> None:
-        """The next step reads and writes these pages."""
-        self._number[0].fill_(plan)
-        self._number[1].fill_(outcome)
+    def begin(self, plan: int, outcome: int, steps: int) -> None:
+        """The next so many steps read and write the pages from these on.
+
+        The device turns to the next page by itself, so mostly it need not be told.
+        """
+        for which, first in enumerate((plan, outcome)):
+            if first != self._next[which]:
+                self._number[which].fill_(first)
+        self._next = (plan + steps, outcome + steps)
 
     def read(self) -> None:
         """Have the plan on the bench."""

@@ -33,6 +33,7 @@ from slipstream.training.engine import Engine, Scored, Stepped, weighted_loss
 from slipstream.training.flat import PARAMETERS, FlatOptimizer
 
 _BEFORE_RECORDING = 3
+_MOST_RECORDED = 16  # steps of one recording
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 """The loss of a batch: of its logits, labels, weights, and what is added to logits."""
 
@@ -204,7 +205,7 @@ class RecordedEngine(Engine):
             self._warm = 0
         else:
             outcome = self._carrier.room_for_outcome(turn.bench.given, len(piece.plans))
-        turn.begin(piece.page, outcome.first)
+        turn.begin(piece.page, outcome.first, len(piece.plans))
         return outcome, turn
 
     def landed(self) -> Iterator[Stepped]:
@@ -217,8 +218,8 @@ class RecordedEngine(Engine):
         return self.dense.flat
 
     def _run(self, turn: Turn, steps: int) -> None:
-        """So many steps: those of a piece as one recording, and what is left one by one."""
-        many = self._carrier.piece
+        """So many steps: several as one recording, and what is left one by one."""
+        many = min(self._carrier.piece, _MOST_RECORDED)
         while steps >= many > 1 and self._record and self._warm >= _BEFORE_RECORDING:
             recording = self._recording_of(turn, many)
             if recording is not None:

@@ -9,15 +9,19 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from slipstream.data.batch import Together
 from slipstream.data.inputs import Array
 from slipstream.embedding.device.group_packing import GroupPacking, needs_of
-from slipstream.embedding.device.narrow import pack_cold
+from slipstream.embedding.device.narrow import copy_sections, pack_cold
+from slipstream.embedding.device.ring import Pages
 from slipstream.embedding.device.sections import Section, Sections
 from slipstream.embedding.kernels.rows import parameters
 from slipstream.embedding.spec import Layout
 from slipstream.plan import Emitted, Plan
 
 _SPARE = 1.25
+# What is sent of inputs, and what it is called where they were read; ids only for some plans.
+_INPUTS = (("labels", "labels"), ("weight", "weights"), ("dense", "dense"), ("ids", "ids"))
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,29 @@ class Packing:
             into["parameters"][number] = parameters(
                 own, own.lr * factor, plan.step, np.dtype(np.float64)
             )
+
+    def pack_together(self, together: Together, some: slice, pages: Pages, at: slice) -> None:
+        """Write the inputs of plans that were read at once into their pages.
+
+        Args:
+            together: What was read.
+            some: Which of these batches.
+            pages: Pages.
+            at: Which of them.
+        """
+        names = _INPUTS if self.columns else _INPUTS[:-1]
+        sources = [together.arrays[of][some] for _, of in names]
+        targets = [pages.stacked(name)[at] for name, _ in names]
+        none = pages.stacked("logit_offset")[at]
+        if any(a.dtype != b.dtype for a, b in zip(sources, targets, strict=True)):
+            for source, target in zip(sources, targets, strict=True):
+                target[:] = source
+            none[:] = 0
+            return
+        words = pages.words[at]
+        starts = [self.sections.starts[name] // 4 for name, _ in names]
+        flat = tuple(one.view(np.int32).reshape(len(words), -1) for one in sources)
+        copy_sections(words, np.array(starts), flat, self.sections.starts["logit_offset"] // 4)
 
     def pack_many(
         self, number: int, many: Emitted, lookups: Array, fills: Array, evicts: Array, words: Array

@@ -19,9 +19,8 @@ STRIDES = 4
 """How many there is room for: one is stepped through, one waits, one is read, one is packed."""
 SCORED = 5
 """Batches that there is room for where they are scored: three wait, one is sent, one is scored."""
-PIECES = 4
+PIECES = 2
 """Of a stride: what steps give goes back a piece at a time, so that less waits for it."""
-_INPUTS = {"labels": "labels", "weight": "weights", "dense": "dense"}
 
 
 class Run(NamedTuple):
@@ -146,11 +145,7 @@ class Stride:
                 count = 1
             elif together is not None:
                 pages, some = slice(first, first + count), slice(place, place + count)
-                for name, of in _INPUTS.items():
-                    self.pages.stacked(name)[pages] = together.arrays[of][some]
-                self.pages.stacked("logit_offset")[pages] = 0
-                if plan.ids is not None:
-                    self.pages.stacked("ids")[pages] = together.arrays["ids"][some]
+                self.packing.pack_together(together, some, self.pages, pages)
             first += count
 
 
