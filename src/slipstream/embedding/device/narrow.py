@@ -101,20 +101,3 @@ def pack_cold(
         for k in range(begin, end):
             words[page, starts[4] + k - begin] = evict_slots[k]
         counts[4] = end - begin
-
-
-@compiled
-def copy_sections(words: Array, starts: Array, sources: tuple[Array, ...], none: int) -> None:
-    """Copy arrays into several blocks: all in one call, which nobody waits for.
-
-    Args:
-        words: int32, the blocks; changed.
-        starts: Where in a block each array goes.
-        sources: int32, a row for each block; the first says how many inputs there are.
-        none: Where in a block there is a zero for each of these.
-    """
-    for page in range(len(words)):
-        for k in range(len(sources)):
-            source = sources[k][page]
-            words[page, starts[k] : starts[k] + len(source)] = source
-        words[page, none : none + sources[0].shape[1]] = 0
