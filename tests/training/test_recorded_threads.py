@@ -80,7 +80,7 @@ def test_an_error_in_a_step_ends_a_thread_that_waits_for_its_pages(tmp_path, mon
 
     def fail(self, turn, steps):
         lengths.append(steps)
-        if len(lengths) == 4 + 3 + 1:
+        if len(lengths) == 5:
             time.sleep(0.5)  # the thread waits by then
             raise RuntimeError("no memory is left")
         run(self, turn, steps)
@@ -95,7 +95,7 @@ def test_an_error_in_a_step_ends_a_thread_that_waits_for_its_pages(tmp_path, mon
     training = threading.Thread(target=trained, daemon=True)  # it may stay
     training.start()
     training.join(30)
-    assert lengths == [1] * 8, "a quarter of four at a time"
+    assert lengths == [2, 2, 2, 1, 2], "half of four at a time"
     assert raised == ["no memory is left"]
 
 
@@ -245,7 +245,6 @@ def recordings(monkeypatch):
 
 
 def test_recordings_are_made_anew_when_plans_outgrow_their_pages(recordings, tmp_path, monkeypatch):
-    monkeypatch.setattr(carrier, "PIECES", 2)
     n = np.arange(480)  # ever more rows in a batch
     data = clicks(480, columns={"user": n * n % (6 + n // 10), "ad": n * n % (2 + n // 40)})
     whole = train(data, keys("placement.fast_memory=100%"), tmp_path / "whole")

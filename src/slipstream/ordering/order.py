@@ -16,7 +16,7 @@ from slipstream.ordering.batching import Chunk, Cut, into_batches
 from slipstream.ordering.mixing import ROUNDS, mixed, permutation
 
 RUN = 8
-_CHUNK = 1 << 15
+_CHUNK = 1 << 17
 
 
 @dataclass(frozen=True)

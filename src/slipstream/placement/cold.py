@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing
 from itertools import pairwise
+from queue import SimpleQueue
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from slipstream.embedding.kernels import cold
 from slipstream.embedding.spec import Layout
 from slipstream.embedding.store import in_memory
 from slipstream.errors import ConfigError
-from slipstream.placement.scan import Scanned, Scanner, joined, kept_of, read_at_once
+from slipstream.placement.scan import Scanned, Scanner, kept_of, read_at_once
 from slipstream.placement.tier import Room
 from slipstream.plan import Emitted
 
@@ -98,14 +99,16 @@ class Cold:
             for group, room in zip(layout.groups, rooms, strict=True)
         ]
         self._rows = [group.rows for group in layout.groups]
-        self._scanners = [
-            [
-                Scanner(kept, [layout.features[n].column for n in group.features])
-                for kept, group in zip(self.kept, layout.groups, strict=True)
-                if kept is not None
-            ]
-            for _ in range(_SCANNERS)
-        ]
+        self._scanners: SimpleQueue[list[Scanner]] = SimpleQueue()
+        for _ in range(_SCANNERS):
+            pairs = zip(self.kept, layout.groups, strict=True)
+            self._scanners.put(
+                [
+                    Scanner(kept, [layout.features[n].column for n in group.features])
+                    for kept, group in pairs
+                    if kept is not None
+                ]
+            )
 
     def place(self, batches: Iterable[Batch], step: int) -> Generator[ColdPlaced, None, None]:
         """What comes before each batch and what leaves after it; the first has number `step`."""
@@ -167,23 +170,21 @@ class Cold:
         """Batches with their lookups of rows that are not kept; threads scan some ahead."""
         read = read_at_once(batches, self._at_once)
         if not self._scans_ahead:
-            yield from (_Some(some, self._scan(0, some)) for some in read)
+            yield from map(self._scanned_by_one, read)
             return
-        with ThreadPoolExecutor(_SCANNERS - 1, thread_name_prefix="slipstream-scan") as others:
-            scanned = (self._shared(some, others) for some in read)
+        with ThreadPoolExecutor(_SCANNERS, thread_name_prefix="slipstream-scan") as pool:
+            scanned = (pool.submit(self._scanned_by_one, some) for some in read)
             with Ahead(scanned, self._scans_ahead, "scans") as ahead:
-                yield from ahead
+                for some in ahead:
+                    yield some.result()
 
-    def _shared(self, batches: list[Batch], others: ThreadPoolExecutor) -> _Some:
-        """Scan some of the batches, while other threads scan the others."""
-        ends = [len(batches) * part // _SCANNERS for part in range(_SCANNERS + 1)]
-        shares = [batches[first:end] for first, end in pairwise(ends) if first < end]
-        theirs = [others.submit(self._scan, n, one) for n, one in enumerate(shares[1:], 1)]
-        found = [self._scan(0, shares[0]), *(one.result() for one in theirs)]
-        return _Some(batches, [joined(some) for some in zip(*found, strict=True)])
-
-    def _scan(self, who: int, batches: list[Batch]) -> list[Scanned]:
-        return [scanner.scan(batches) for scanner in self._scanners[who]]
+    def _scanned_by_one(self, batches: list[Batch]) -> _Some:
+        """Scan batches, with scanners that no other thread uses meanwhile."""
+        mine = self._scanners.get()
+        try:
+            return _Some(batches, [one.scan(batches) for one in mine])
+        finally:
+            self._scanners.put(mine)
 
 
 class _Some:

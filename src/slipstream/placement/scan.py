@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -78,19 +78,6 @@ class Scanned:
     places: Array
     rows: Array
     bounds: Array
-
-
-def joined(some: Sequence[Scanned]) -> Scanned:
-    """The lookups of batches, and of those that follow them."""
-    if len(some) == 1:
-        return some[0]
-    ends = accumulate(int(one.bounds[-1]) for one in some)
-    later = (one.bounds[1:] + end for one, end in zip(some[1:], ends, strict=False))
-    return Scanned(
-        np.concatenate([one.places for one in some]),
-        np.concatenate([one.rows for one in some]),
-        np.concatenate([some[0].bounds, *later]),
-    )
 
 
 class Scanner:

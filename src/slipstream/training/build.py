@@ -47,6 +47,7 @@ COUNTED = 1 << 20
 # What travels to a GPU together: every hand-over from thread to thread costs as much as some steps.
 _TOGETHER_BATCHES, _TOGETHER_INPUTS = 64, 1 << 18
 _READ_INPUTS = 1 << 17
+_SCANS_AHEAD = 3  # times as many batches as are read at once
 PREPARED = 3  # plans whose rows are on their way while a step is at work
 _AHEAD = 4  # batches that are read ahead of those being planned
 _SMALL_BATCH = 16  # so often a batch fits a fast tier for which its exact rows do not matter
@@ -324,7 +325,7 @@ def tiered_of(
     window, split = window_of(config), answers(config).ordering == "split"
     changes = tier.learning or split or config.placement.refresh_batches is not None
     if kernels_for(config, rooms) == "gpu" and not changes and can_finish(layout, singles, rooms):
-        scans_ahead = 2 if plans_ahead(config, rooms) else 0
+        scans_ahead = _SCANS_AHEAD if plans_ahead(config, rooms) else 0
         at_once = read_at_once(config, rooms)
         return Finished(layout, singles, rooms, window, scans_ahead, at_once)
     return Tiered(

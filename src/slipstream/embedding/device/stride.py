@@ -82,7 +82,7 @@ class Coming(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Some plans of a stride, whose steps are recorded together and give what they give together.
+    """Some plans of a stride: what their steps give goes back together.
 
     Args:
         plans: The plans.
