@@ -205,7 +205,9 @@ def ours(dataset: Dataset, one: dict[str, Any]) -> dict[str, Any]:
         pass
     finally:
         loop.Trainer = made
-    parts = estimate(dataset, config).device
+    parts = dict(estimate(dataset, config).device)
+    if not whole:
+        parts.pop("evaluation", None)  # it ends before there is one
     found = {
         **window.found,
         **scores,

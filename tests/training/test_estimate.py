@@ -115,7 +115,7 @@ def test_the_memory_of_a_gpu_has_the_fast_tier_and_the_host_has_not(data):
         for device in ("cpu", "cuda")
     )
     assert not here.device
-    assert set(there.device) == {"fast", "plans", "dense", "activations"}
+    assert set(there.device) == {"fast", "plans", "dense", "activations", "evaluation"}
     assert there.host["fast"] < here.host["fast"]
     assert there.host["activations"] < here.host["activations"]
     assert 0 < there.host["pinned"] < there.device["plans"], "every page is on both"
@@ -131,7 +131,7 @@ def test_larger_batches_that_are_scored_on_a_gpu_need_larger_pages(data):
     same = estimate(data, wanted)
     large = estimate(data, wanted.with_settings(["evaluate.batch_size=100000"]))
     assert large.host["pinned"] > same.host["pinned"]
-    assert large.device["plans"] > same.device["plans"]
+    assert large.device["evaluation"] > same.device["evaluation"]
 
 
 def test_what_does_not_fit_says_what_would():

@@ -121,7 +121,11 @@ class Cold:
             if self._scans_ahead:
                 emitter = stack.enter_context(ThreadPoolExecutor(1, "slipstream-slots"))
             coming = stack.enter_context(closing(self._scanned(batches)))
-            yield from self._placed(tiers, coming, step, emitter)
+            placed: Iterator[_Emitted | _Aside] = self._placed(tiers, coming, step, emitter)
+            if self._scans_ahead:
+                placed = stack.enter_context(Ahead(placed, 1, "window"))
+            for some in placed:
+                yield from some.plans()
 
     def _placed(
         self,
@@ -129,8 +133,8 @@ class Cold:
         coming: Iterator[_Some],
         step: int,
         emitter: ThreadPoolExecutor | None,
-    ) -> Iterator[ColdPlaced]:
-        """The plans: while some batches are given their slots, the window goes on behind them."""
+    ) -> Iterator[_Emitted | _Aside]:
+        """Batches with their slots: while these are handed out, the window goes on behind them."""
         window: deque[_Some] = deque()
         held: _Some | None = None  # a batch for which there is no room yet
         rest: _Some | None = None
@@ -159,9 +163,9 @@ class Cold:
                 emitted = _Emitted(window.popleft(), tiers, number, emitter)
                 number += len(emitted.some.batches)
             if before is not None:
-                yield from before.plans()
+                yield before
             elif emitted is None and held is not None:
-                yield held.aside(tiers, number)
+                yield _Aside(held.aside(tiers, number))
                 number, held = number + 1, None
             elif emitted is None:
                 return
@@ -293,6 +297,16 @@ class _Emitted:
     def plans(self) -> Iterator[ColdPlaced]:
         """The plans of the batches."""
         return self.some.plans(self._made.result())
+
+
+class _Aside(NamedTuple):
+    """A batch that does not fit."""
+
+    plan: ColdPlaced
+
+    def plans(self) -> Iterator[ColdPlaced]:
+        """Its plan."""
+        yield self.plan
 
 
 def _plans(many: Emitted) -> Iterator[ColdPlan]:

@@ -115,14 +115,15 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
     if not on_device:
         return Estimate(host, {})
     input_bytes = _input_bytes(dataset)
-    rings = 0
+    rings = scored = 0
     if rooms is not None:
-        for size, pages in (
-            (config.batch_size, STRIDES * build.together(config, rooms)),
-            (config.evaluate.batch_size or config.batch_size, SCORED),
-        ):
-            rings += ring_bytes(layout, rooms, inputs=size, input_bytes=input_bytes, pages=pages)
-        host["pinned"] = rings
+        trained = (config.batch_size, STRIDES * build.together(config, rooms))
+        evaluated = (config.evaluate.batch_size or config.batch_size, SCORED)
+        rings, scored = (
+            ring_bytes(layout, rooms, inputs=size, input_bytes=input_bytes, pages=pages)
+            for size, pages in (trained, evaluated)
+        )
+        host["pinned"] = rings + scored
     device = device_parts(
         layout,
         rooms,
@@ -132,6 +133,8 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
         states=_STATES[config.dense.optimizer],
         step=_step(model, dataset, config),
         rings=rings,
+        scored=scored,
+        scored_inputs=config.evaluate.batch_size or config.batch_size,
     )
     return Estimate(host, device)
 
