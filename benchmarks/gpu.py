@@ -78,25 +78,24 @@ def jobs(parts: list[str], tiny: bool) -> Iterator[list[Job]]:
     if "dim64" in parts:
         shares = ("5%", "100%")
         yield [_job("dim64", near, BATCHES[1], memory=share, dim=64) for share in shares]
-    if "skewed" in parts:
-        yield from _engine(far, ["fast"])
-    if "strategies" in parts:
-        yield list(_strategies(near, tiny))
     if "terabyte" in parts:
         yield [_job("terabyte", near, BATCHES[1], shape="terabyte", memory="2GiB", dim=64)]
+    if "strategies" in parts:
+        yield list(_strategies(near, tiny))
+    if "precision" in parts:
+        whole = {"memory": "5%", "whole": True, "epochs": 1, "compiled": False}
+        kinds = ("fp32", "bf16", "tf32")
+        yield [_job("precision", near, BATCHES[1], precision=kind, **whole) for kind in kinds]
     if "busy" in parts:
         yield list(_busy(near))
     if "skewed" in parts:
+        yield from _engine(far, ["fast"])
         yield [_job("fbgemm", far, batch) for batch in BATCHES]
         yield from _engine(far, ["resident"])
         yield [_job("hybrid", far, batch) for batch in BATCHES]
     if "own" in parts:
         ways = ("recorded", "by hand")
         yield [_job("own", near, BATCHES[1], way=way, memory="5%") for way in ways]
-    if "precision" in parts:
-        whole = {"memory": "5%", "whole": True, "epochs": 1, "compiled": False}
-        kinds = ("fp32", "bf16", "tf32")
-        yield [_job("precision", near, BATCHES[1], precision=kind, **whole) for kind in kinds]
 
 
 def _job(part: str, exponent: float, batch: int, **others: Any) -> Job:
@@ -140,7 +139,7 @@ def _strategies(exponent: float, tiny: bool) -> Iterator[Job]:
 def sized(job: Job, tiny: bool) -> Job:
     """A job with its sizes: the real ones, or tiny ones."""
     batch = job["batch"]
-    job = {"warm": 12, "seconds": 2.5, "watched": 0, **job, "full_batch": batch}
+    job = {"warm": 12, "seconds": 2.0, "watched": 0, **job, "full_batch": batch}
     if not tiny:
         return {**job, "device": "cuda"}
     if job.get("memory") in ("5%", "2GiB"):

@@ -191,9 +191,9 @@ def test_the_loss_that_is_left_out_is_the_logloss(recorded):
 @pytest.mark.parametrize("kernels", ["cpu", "gpu"])
 def test_outputs_of_another_shape_are_an_error_that_says_so(kernels, monkeypatch):
     monkeypatch.setattr(build, "kernels_for", lambda *_: kernels)
-    data = clicks(100)
-    step, _ = made(data, "cpu", loss=squared)
-    step._dense.model.module.out = nn.Linear(4, 2).double()
+    data, device = clicks(100), DEVICE if kernels == "gpu" else "cpu"
+    step, _ = made(data, device, loss=squared)
+    step._dense.model.module.out = nn.Linear(4, 2).double().to(device)
     with pytest.raises(ConfigError, match=r"shape \[16, 2\] for 16 inputs; it must give one"):
         list(step.through())
 
@@ -216,7 +216,7 @@ def test_memory_that_is_used_up_is_an_error_that_says_what_to_do(kernels, monkey
     def full(*_):
         raise torch.OutOfMemoryError
 
-    step, _ = made(clicks(100), "cpu", loss=full)
+    step, _ = made(clicks(100), DEVICE if kernels == "gpu" else "cpu", loss=full)
     with pytest.raises(ConfigError, match="used up, with a fast tier of 70%"):
         list(step.through())
 

@@ -29,7 +29,7 @@ _ON_DEVICE = {
     "plans": "plans on their way, and what the device works out of them",
     "dense": "dense weights, gradients, optimizer state, and what products need",
     "activations": "what a step works on",
-    "evaluation": "batches that are scored, and what is worked out of them",
+    "evaluation": "batches on their way that are only scored",
 }
 
 

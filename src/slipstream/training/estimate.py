@@ -134,7 +134,6 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
         step=_step(model, dataset, config),
         rings=rings,
         scored=scored,
-        scored_inputs=config.evaluate.batch_size or config.batch_size,
     )
     return Estimate(host, device)
 

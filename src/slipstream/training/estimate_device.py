@@ -16,11 +16,10 @@ _SPARE = 1.25  # room for rows that come and leave, beyond what the first plans 
 # What PyTorch's allocator holds beyond what is in use at once, and libraries for their products.
 _HELD, _LIBRARIES = 1.15, 40 << 20
 # Where steps are recorded: activations are held by the recording, and some by what runs outside it,
-# and so is the room of libraries; each stream has rounded pieces of its own. Batches that are only
-# scored have some of theirs outside the recording of steps. Measured on an H200 with Criteo
-# Kaggle's tables at batch 16,384, of which a step needs 139 MiB at once: the recordings held 163,
-# and an evaluation added 124, with its pages.
-_HELD_RECORDED, _LIBRARIES_RECORDED, _SCORED = 1.17, 150 << 20, 0.7
+# and so is the room of libraries; each stream has rounded pieces of its own. Measured on an H200
+# with Criteo Kaggle's tables at batch 16,384, where a step needs 139 MiB at once: recordings held
+# 163. What is only scored works in the memory of steps.
+_HELD_RECORDED, _LIBRARIES_RECORDED = 1.17, 150 << 20
 
 
 def device_parts(
@@ -34,7 +33,6 @@ def device_parts(
     step: int,
     rings: int,
     scored: int = 0,
-    scored_inputs: int = 0,
 ) -> dict[str, int]:
     """Bytes by part, in words.
 
@@ -48,7 +46,6 @@ def device_parts(
         step: Bytes that the forward and the backward pass need at once.
         rings: Bytes of pages, as `ring_bytes` gives them.
         scored: The same, of pages of batches that are only scored.
-        scored_inputs: Inputs of these.
     """
     libraries, held = _LIBRARIES, _HELD
     if rooms is not None:
@@ -62,8 +59,7 @@ def device_parts(
     found = inputs * lookups * (_PLANNED + _FOUND)
     pairs = zip(layout.groups, rooms, strict=True)
     fast = sum(4 * Record.of(group).words * room.slots for group, room in pairs)
-    evaluation = math.ceil(scored + _SCORED * step * scored_inputs / inputs)
-    return {"fast": fast, "plans": math.ceil(rings + found), **made, "evaluation": evaluation}
+    return {"fast": fast, "plans": math.ceil(rings + found), **made, "evaluation": scored}
 
 
 def ring_bytes(

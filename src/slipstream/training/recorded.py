@@ -70,7 +70,7 @@ class RecordedEngine(Engine):
         self._loss = loss
         self._arena, self._carrier, self._parts, self._say = arena, carrier, parts, say
         self._record = record and arena.device.type == "cuda"
-        self._side = Lane(arena.device)
+        self._side, self._recorder = Lane(arena.device), Lane(arena.device)
         self._turn: Turn | None = None
         self._recordings: dict[int, torch.cuda.CUDAGraph] = {}
         self._pool: tuple[int, int] | None = None
@@ -163,7 +163,7 @@ class RecordedEngine(Engine):
         pool = self._pool if self._recordings else torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+            with self._recorder.recording(graph, pool):
                 return graph, work()
         except Exception as error:
             torch.cuda.synchronize(self._arena.device)
@@ -245,8 +245,7 @@ class RecordedEngine(Engine):
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         try:
-            # Other threads go on copying meanwhile.
-            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            with self._recorder.recording(graph, self._pool):
                 for _ in range(steps):
                     self._turn_over(turn)
         except Exception as error:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
+from weakref import WeakSet
 
 import torch
+
+_STREAMS = 32  # that PyTorch has in all, and hands out in turn
 
 
 class Mark:
@@ -28,18 +33,33 @@ class Mark:
 class Lane:
     """An order in which work on a device is done, beside that of other lanes.
 
+    Each has a stream of its own, as long as there are enough: what another thread asks of a stream
+    while it is recorded would be recorded, too.
+
     Args:
         device: The device.
         current: The lane that the computation is in, instead of one beside it.
     """
 
+    _beside: WeakSet[Lane] = WeakSet()
+    _making = threading.Lock()
+
     def __init__(self, device: torch.device, *, current: bool = False) -> None:
         self._device = device
         self._is_current = current
         self.stream: Any = None
-        if device.type == "cuda":
-            make = torch.cuda.current_stream if current else torch.cuda.Stream
-            self.stream = make(device)
+        if device.type != "cuda":
+            return
+        if current:
+            self.stream = torch.cuda.current_stream(device)
+            return
+        with Lane._making:
+            used = {one.stream for one in Lane._beside}
+            for _ in range(_STREAMS):
+                self.stream = torch.cuda.Stream(device)
+                if self.stream not in used:
+                    break
+            Lane._beside.add(self)
 
     def used(self) -> AbstractContextManager[Any]:
         """What is asked of the device in this context is done in the lane."""
@@ -56,6 +76,25 @@ class Lane:
 
     def _current(self) -> Any:
         return torch.cuda.current_stream(self._device) if self._is_current else self.stream
+
+    @contextmanager
+    def recording(self, graph: Any, pool: Any) -> Iterator[None]:
+        """Record what is asked of the device in this context, instead of doing it.
+
+        Args:
+            graph: What to record it in.
+            pool: The memory for it.
+        """
+        before = None if self.stream is None else torch.cuda.current_stream(self._device)
+        try:
+            # Other threads go on copying meanwhile.
+            with torch.cuda.graph(
+                graph, pool=pool, stream=self.stream, capture_error_mode="thread_local"
+            ):
+                yield
+        finally:
+            if before is not None:  # a recording that fails leaves its own stream behind
+                torch.cuda.set_stream(before)
 
     def mark(self) -> Mark:
         """The point that the work asked for so far ends at."""
