@@ -1,6 +1,6 @@
-"""Runs the tests of the GPU's kernels under two sanitizers, in two minutes or less; needs a GPU.
+"""Runs the tests of the GPU's kernels under two sanitizers, in some minutes; needs a GPU.
 
-python tools/sanitize.py [--seconds 110] [--only streams|memory]
+python tools/sanitize.py [--seconds 400] [--only streams|memory]
 
 streams   PyTorch's CUDA sanitizer: kernels in two streams that touch the same memory unordered. It
           knows what our kernels read and write by the `mutates_args` that they are declared with.
@@ -78,7 +78,7 @@ def run(kind: str, seconds: float) -> bool:
 def main() -> int:
     """The exit status is 0 where all that was asked for is clean."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=110.0, help="for all of it")
+    parser.add_argument("--seconds", type=float, default=400.0, help="for all of it")
     parser.add_argument("--only", choices=KINDS)
     asked = parser.parse_args()
     import torch

@@ -216,8 +216,8 @@ class Trainer:
                 self.dataset.train,
                 self.config.batch_size,
                 order=self.order,
-                ahead=2 * build.read_at_once(self.config, self.rooms) if ahead else 1,
-                threads=2 if ahead else 1,
+                ahead=3 * build.read_at_once(self.config, self.rooms) if ahead else 1,
+                threads=3 if ahead else 1,
                 at_once=build.read_at_once(self.config, self.rooms) if ahead else None,
             )
         )

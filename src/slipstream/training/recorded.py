@@ -70,7 +70,7 @@ class RecordedEngine(Engine):
         self._loss = loss
         self._arena, self._carrier, self._parts, self._say = arena, carrier, parts, say
         self._record = record and arena.device.type == "cuda"
-        self._side, self._recorder = Lane(arena.device), Lane(arena.device)
+        self._side, self._recorder = Lane(arena.device), Lane.for_recording(arena.device)
         self._turn: Turn | None = None
         self._recordings: dict[int, torch.cuda.CUDAGraph] = {}
         self._pool: tuple[int, int] | None = None

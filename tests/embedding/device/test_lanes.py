@@ -14,7 +14,8 @@ def test_no_two_lanes_share_a_stream_however_many_were_made_and_forgotten():
     for count in range(40):
         streams = [torch.cuda.Stream() for _ in range(count)]  # somebody else's
         more = [Lane(device) for _ in range(5)]
-        assert len({one.stream for one in (*first, *more)}) == 8
+        recording = Lane.for_recording(device)
+        assert len({one.stream for one in (*first, *more, recording)}) == 9
         del streams, more
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, ClassVar
 from weakref import WeakSet
 
 import torch
@@ -41,7 +41,7 @@ class Lane:
         current: The lane that the computation is in, instead of one beside it.
     """
 
-    _beside: WeakSet[Lane] = WeakSet()
+    _beside: ClassVar[WeakSet[Lane]] = WeakSet()
     _making = threading.Lock()
 
     def __init__(self, device: torch.device, *, current: bool = False) -> None:
@@ -60,6 +60,17 @@ class Lane:
                 if self.stream not in used:
                     break
             Lane._beside.add(self)
+
+    @staticmethod
+    def for_recording(device: torch.device) -> Lane:
+        """The lane that everything is recorded in.
+
+        Libraries keep memory for each stream that they were used in, for good: so it is always the
+        same one.
+        """
+        if device not in _RECORDING:
+            _RECORDING[device] = Lane(device)
+        return _RECORDING[device]
 
     def used(self) -> AbstractContextManager[Any]:
         """What is asked of the device in this context is done in the lane."""
@@ -103,3 +114,6 @@ class Lane:
         event = torch.cuda.Event()
         event.record(self.stream)
         return Mark(event)
+
+
+_RECORDING: dict[torch.device, Lane] = {}
