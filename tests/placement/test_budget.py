@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from slipstream.embedding.optimizers import Adam, Sgd
 from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.errors import ConfigError
-from slipstream.placement.budget import budget_bytes, rooms, row_bytes
+from slipstream.placement.budget import budget_bytes, rooms, row_bytes, rows_beside
+from slipstream.skew.popularity import Popularity
 
 LAYOUT = Layout(
     (TableSpec("a", 1000, 8, Sgd()), TableSpec("b", 50, 8, Sgd()), TableSpec("a/linear", 1000, 1)),
@@ -54,6 +55,23 @@ def test_beside_what_stays_there_is_room_for_more_than_a_window_needs():
         rows = set(random.choice(1000, 128, p=chance["a"]).tolist())
         rows |= {1000 + row for row in random.choice(50, 128, p=chance["b"]).tolist()}
         assert len(rows - kept) <= wide.slots - len(wide.keep)
+
+
+def test_as_many_rows_that_do_not_stay_are_expected_as_come_on_average():
+    random, inputs = np.random.default_rng(0), int(counts("a").sum())
+    made = shared_out(20_000)
+    expected, _ = rows_beside(Popularity.of(LAYOUT, counts), made, inputs, 128)
+    kept, found = set(made[0].keep.tolist()), []
+    share = {name: counts(name) / counts("a").sum() for name in ("a", "b")}
+    for _ in range(400):
+        rows = set(random.choice(1000, 128, p=share["a"]).tolist())
+        rows |= {
+            1000 + row for row in np.flatnonzero(random.random(50) < 1 - (1 - share["b"]) ** 128)
+        }
+        found.append(len(rows - kept))
+    assert expected == pytest.approx(np.mean(found), abs=4 * np.std(found) / 20)
+    all_of_it = shared_out(budget_bytes("100%", LAYOUT))
+    assert rows_beside(Popularity.of(LAYOUT, counts), all_of_it, inputs, 128) == [0, 0]
 
 
 def test_everything_fits_in_a_budget_of_everything():

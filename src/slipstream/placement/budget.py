@@ -225,6 +225,26 @@ def _with_kept(
     return made
 
 
+def rows_beside(
+    popularity: Popularity, rooms: Sequence[Room], inputs: int, drawn: int
+) -> list[float]:
+    """Of each group, the rows that so many inputs are expected to touch and that do not stay.
+
+    Args:
+        popularity: The rows in order.
+        rooms: The fast tier of each group.
+        inputs: Inputs of the training part.
+        drawn: How many of them.
+    """
+    blocks = popularity.blocks
+    coming = blocks.rows * _chance(blocks.accesses, inputs, drawn)
+    made = []
+    for number, (room, accesses) in enumerate(zip(rooms, popularity.accesses, strict=True)):
+        stay = _chance(accesses[room.keep], inputs, drawn).sum()
+        made.append(max(0.0, float(coming[blocks.group == number].sum() - stay)))
+    return made
+
+
 def _within(budget: int, sizes: Sequence[int], largest: Sequence[int]) -> list[int]:
     """So many rows of each group, or as large a share of them as a budget holds."""
     share = min(1.0, budget / least_bytes(sizes, largest))

@@ -206,7 +206,7 @@ def engine_of(
     if kernels == "gpu" and slots is not None:
         from slipstream.training.recorded import recorded_engine  # it needs Triton
 
-        parts = 2 if answers(config).ordering == "split" else 1
+        parts = parts_of(config)
         return recorded_engine(
             config, model, slots, seed=seed, parts=parts, together=together(config, rooms), say=say
         )
@@ -214,6 +214,11 @@ def engine_of(
     tables = Embeddings(model.layout, seed=seed, slots=slots, engine=kernels, device=device)
     dense = DensePart(model, config.dense, config.precision, compiled, device=device)
     return Engine(tables, dense)
+
+
+def parts_of(config: Config) -> int:
+    """Parts of a batch."""
+    return 2 if answers(config).ordering == "split" else 1
 
 
 def kernels_for(config: Config, rooms: Sequence[Room] | None) -> str:
@@ -323,8 +328,7 @@ def tiered_of(
         return placement_of(layout, dataset)
     singles = [column.name for column in dataset.schema.singles]
     window, split = window_of(config), answers(config).ordering == "split"
-    changes = tier.learning or split or config.placement.refresh_batches is not None
-    if kernels_for(config, rooms) == "gpu" and not changes and can_finish(layout, singles, rooms):
+    if device_finishes(config, layout, dataset, rooms):
         scans_ahead = _SCANS_AHEAD if plans_ahead(config, rooms) else 0
         at_once = read_at_once(config, rooms)
         return Finished(layout, singles, rooms, window, scans_ahead, at_once)
@@ -336,6 +340,18 @@ def tiered_of(
         refresh=_refresh(config, tier, layout, dataset, rooms) if tier.keep else None,
         split=split,
     )
+
+
+def device_finishes(
+    config: Config, layout: Layout, dataset: Dataset, rooms: Sequence[Room]
+) -> bool:
+    """Whether a GPU finds kept rows by itself, so that plans say little."""
+    tier = answers(config).placement
+    singles = [column.name for column in dataset.schema.singles]
+    changes = tier is None or tier.learning or config.placement.refresh_batches is not None
+    if changes or answers(config).ordering == "split":
+        return False
+    return kernels_for(config, rooms) == "gpu" and can_finish(layout, singles, rooms)
 
 
 def _learned(rooms: Sequence[Room]) -> list[Room]:

@@ -20,7 +20,9 @@ from slipstream.embedding.spec import Layout
 from slipstream.embedding.store import Record
 from slipstream.errors import ConfigError
 from slipstream.models import Model
+from slipstream.placement.budget import rows_beside
 from slipstream.placement.tier import Room
+from slipstream.skew.popularity import Popularity
 from slipstream.skipping.hot import hot_bytes
 from slipstream.skipping.rules import rule
 from slipstream.training import build
@@ -116,26 +118,44 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
         return Estimate(host, {})
     input_bytes = _input_bytes(dataset)
     rings = scored = 0
+    lookups, evaluated = _lookups(layout, dataset), config.evaluate.batch_size or config.batch_size
     if rooms is not None:
-        trained = (config.batch_size, STRIDES * build.together(config, rooms))
-        evaluated = (config.evaluate.batch_size or config.batch_size, SCORED)
+        finished = build.device_finishes(config, layout, dataset, rooms)
+        popularity = Popularity.of(layout, dataset.counts)
         rings, scored = (
-            ring_bytes(layout, rooms, inputs=size, input_bytes=input_bytes, pages=pages)
-            for size, pages in (trained, evaluated)
+            ring_bytes(
+                layout,
+                rows_beside(popularity, rooms, len(dataset.train), size),
+                inputs=size,
+                input_bytes=input_bytes,
+                lookups=said,
+                pages=pages,
+            )
+            for size, said, pages in (
+                (config.batch_size, None if finished else lookups, _pages(config, rooms)),
+                (evaluated, None, SCORED),
+            )
         )
         host["pinned"] = rings + scored
     device = device_parts(
         layout,
         rooms,
         inputs=config.batch_size,
-        lookups=_lookups(layout, dataset),
+        lookups=lookups,
         weights=weights,
         states=_STATES[config.dense.optimizer],
         step=_step(model, dataset, config),
         rings=rings,
+        parts=build.parts_of(config),
         scored=scored,
+        scored_inputs=min(evaluated, len(dataset.evaluation)),
     )
     return Estimate(host, device)
+
+
+def _pages(config: Config, rooms: Sequence[Room]) -> int:
+    """Plans that there is room for on their way to a GPU."""
+    return STRIDES * build.together(config, rooms)
 
 
 def does_not_fit(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from slipstream.embedding.device.packing import room_for
 from slipstream.embedding.spec import Layout
 from slipstream.embedding.store import Record
 from slipstream.placement.tier import Room
@@ -12,14 +13,13 @@ from slipstream.placement.tier import Room
 # Bytes for each lookup of a batch: what a plan has of it on the device, and what finding the rows
 # that it touches takes meanwhile.
 _PLANNED, _FOUND = 16, 44
-_SPARE = 1.25  # room for rows that come and leave, beyond what the first plans need
 # What PyTorch's allocator holds beyond what is in use at once, and libraries for their products.
 _HELD, _LIBRARIES = 1.15, 40 << 20
 # Where steps are recorded: activations are held by the recording, and some by what runs outside it,
 # and so is the room of libraries; each stream has rounded pieces of its own. Measured on an H200
 # with Criteo Kaggle's tables at batch 16,384, where a step needs 139 MiB at once: recordings held
-# 163. What is only scored works in the memory of steps.
-_HELD_RECORDED, _LIBRARIES_RECORDED = 1.17, 150 << 20
+# 163. What is only scored has some of its own before it is recorded: 86 MiB there.
+_HELD_RECORDED, _LIBRARIES_RECORDED, _SCORED = 1.17, 150 << 20, 0.6
 
 
 def device_parts(
@@ -32,7 +32,9 @@ def device_parts(
     states: int,
     step: int,
     rings: int,
+    parts: int = 1,
     scored: int = 0,
+    scored_inputs: int = 0,
 ) -> dict[str, int]:
     """Bytes by part, in words.
 
@@ -45,40 +47,52 @@ def device_parts(
         states: Values that the optimizer keeps of each.
         step: Bytes that the forward and the backward pass need at once.
         rings: Bytes of pages, as `ring_bytes` gives them.
+        parts: Parts of a batch, each with activations of its own.
         scored: The same, of pages of batches that are only scored.
+        scored_inputs: Inputs of these.
     """
     libraries, held = _LIBRARIES, _HELD
     if rooms is not None:
         libraries, held = _LIBRARIES_RECORDED, _HELD_RECORDED
     made = {
         "dense": 4 * weights * (3 + states) + libraries,
-        "activations": math.ceil(held * step),
+        "activations": math.ceil(held * step * parts),
     }
     if rooms is None:
         return made
     found = inputs * lookups * (_PLANNED + _FOUND)
     pairs = zip(layout.groups, rooms, strict=True)
     fast = sum(4 * Record.of(group).words * room.slots for group, room in pairs)
-    return {"fast": fast, "plans": math.ceil(rings + found), **made, "evaluation": scored}
+    evaluation = math.ceil(scored + _SCORED * step * scored_inputs / inputs)
+    return {"fast": fast, "plans": math.ceil(rings + found), **made, "evaluation": evaluation}
 
 
 def ring_bytes(
-    layout: Layout, rooms: Sequence[Room], *, inputs: int, input_bytes: float, pages: int
+    layout: Layout,
+    rows: Sequence[float],
+    *,
+    inputs: int,
+    input_bytes: float,
+    lookups: float | None,
+    pages: int,
 ) -> int:
     """Bytes of the pages of plans and of results: as many on the device as, pinned, on the host.
 
     Args:
         layout: Tables and features.
-        rooms: The fast tier of each group.
+        rows: Rows of each group that come for a batch, and as many leave.
         inputs: Inputs of a batch.
         input_bytes: Bytes of an input in a batch.
+        lookups: Lookups of an input, where a plan says something of each; None where the device
+            finds most rows by itself.
         pages: Plans that there is room for, and as many results.
     """
-    rows = sum(
-        4 * Record.of(group).words * min(room.slots - len(room.keep), inputs)
-        for group, room in zip(layout.groups, rooms, strict=True)
-    )
-    return math.ceil(pages * (inputs * (input_bytes + 8) + 2 * _SPARE * rows))
+    # Of a row that comes and leaves: itself, twice, and its slot; and of a lookup that finds it.
+    each = (8 * Record.of(group).words + 16 for group in layout.groups)
+    most = (room_for({"rows": math.ceil(one + 3 * math.sqrt(one))})["rows"] for one in rows)
+    moved = sum(size * count for size, count in zip(each, most, strict=True))
+    said = 0.0 if lookups is None else inputs * lookups * _PLANNED
+    return math.ceil(pages * (inputs * (input_bytes + 8) + moved + said))
 
 
 def what_fits(parts: Mapping[str, int], total: int) -> str:

@@ -1,6 +1,8 @@
 """Pages are used again only when they are free, and plans that wait for each other travel apart."""
 
+import gc
 import threading
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -177,3 +179,17 @@ def test_inputs_that_were_read_at_once_are_packed_as_one_by_one(offsets):
         pack_inputs(replace(plan, together=None), wanted)
         for name in ("labels", "weight", "logit_offset", "dense", "ids"):
             np.testing.assert_array_equal(made[name], wanted[name])
+
+
+def test_a_ring_goes_with_its_last_page_and_waits_for_no_collector():
+    ring = Ring(SECTIONS, 4, CPU)
+    pages = [ring.take(2), ring.take(1)]
+    alive = weakref.ref(ring)
+    gc.disable()
+    try:
+        del ring
+        assert alive() is not None
+        pages.clear()
+        assert alive() is None
+    finally:
+        gc.enable()

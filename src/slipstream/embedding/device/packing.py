@@ -198,7 +198,7 @@ def room_for(needed: Mapping[str, int], before: Mapping[str, int] | None = None)
         >>> room_for({"0.touched": 1000}, {"0.touched": 1300})
         {'0.touched': 1300}
         >>> room_for({"0.touched": 2000}, {"0.touched": 1300})
-        {'0.touched': 2560}
+        {'0.touched': 2816}
         >>> room_for({"0.fill": 0}, {"0.fill": 1300})
         {'0.fill': 1300}
     """
@@ -206,5 +206,7 @@ def room_for(needed: Mapping[str, int], before: Mapping[str, int] | None = None)
     made = {}
     for name, size in needed.items():
         had = before.get(name, 0)
-        made[name] = had if 0 < had >= size else -(-int(size * _SPARE + 1) // 256) * 256
+        # What has grown once may grow on, and each time all pages are made anew.
+        wanted = max(int(size * _SPARE + 1), 2 * had)
+        made[name] = had if 0 < had >= size else -(-wanted // 256) * 256
     return made

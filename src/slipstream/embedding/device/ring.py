@@ -20,20 +20,41 @@ from slipstream.errors import SlipstreamError
 
 
 @dataclass
-class Pages:
-    """Some pages of a ring, one behind the other.
+class _Use:
+    """A use of some pages; it does not know the ring, which knows it: both go with the last page.
 
     Args:
-        ring: The ring.
         first: The number of the first.
         count: How many.
         free: When what was last asked of them is done; None while they are in use.
     """
 
-    ring: Ring
     first: int
     count: int
     free: Mark | None = None
+
+
+@dataclass(frozen=True)
+class Pages:
+    """Some pages of a ring, one behind the other.
+
+    Args:
+        ring: The ring.
+        use: Which.
+    """
+
+    ring: Ring
+    use: _Use
+
+    @property
+    def first(self) -> int:
+        """The number of the first."""
+        return self.use.first
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        return self.use.count
 
     @property
     def host(self) -> Tensor:
@@ -82,7 +103,7 @@ class Ring:
         self._made = Lane(device, current=True).mark()
         self._begun = False
         self._next = 0
-        self._taken: deque[Pages] = deque()
+        self._taken: deque[_Use] = deque()
         self._changed = threading.Condition()
         self._stopped = False
 
@@ -104,16 +125,16 @@ class Ring:
                 if before.free is None:
                     raise SlipstreamError("No more plans are taken: what carries them is closed.")
                 marks.append(before.free)
-            pages = Pages(self, first, count)
-            self._taken.append(pages)
+            use = _Use(first, count)
+            self._taken.append(use)
         for mark in marks:
             mark.wait()
-        return pages
+        return Pages(self, use)
 
     def give_back(self, pages: Pages, free: Mark) -> None:
         """Let pages be used again once the work up to a mark is done."""
         with self._changed:
-            pages.free = free
+            pages.use.free = free
             self._changed.notify_all()
 
     def stop(self) -> None:
@@ -123,7 +144,7 @@ class Ring:
             self._changed.notify_all()
 
 
-def _in_the_way(pages: Pages, begin: int, first: int, end: int) -> bool:
+def _in_the_way(pages: _Use, begin: int, first: int, end: int) -> bool:
     """Whether pages lie between `begin` and `end`, going round the ring by way of `first`."""
     if first < begin and pages.first >= begin:
         return True
