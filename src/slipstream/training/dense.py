@@ -67,16 +67,24 @@ class DensePart:
         """Made when it is needed: who only predicts is spared the seconds of importing it."""
         return _optimizer(self.model, self.config)
 
-    def logits(self, dense: Tensor, embedded: Embedded, *, train: bool = True) -> Tensor:
+    def logits(
+        self, dense: Tensor, embedded: Embedded, *, train: bool = True, widen: bool = True
+    ) -> Tensor:
         """The logits of a batch, in float32 (or wider, if the model is).
 
         Only training runs compiled: a second compilation for scoring would not pay.
+
+        Args:
+            dense: Dense values.
+            embedded: The vectors.
+            train: Whether it is for training.
+            widen: False leaves them in the precision that they were computed in.
         """
         with self._autocast():
             logits = (self._call if train else self.model)(
                 dense.to(self.device, self._dtype), embedded
             )
-        return logits.float() if logits.dtype == torch.bfloat16 else logits
+        return logits.float() if widen and logits.dtype == torch.bfloat16 else logits
 
     @property
     def weights(self) -> dict[str, Tensor]:

@@ -24,6 +24,8 @@ from slipstream.embedding.device.lanes import Lane
 from slipstream.embedding.device.ring import Pages
 from slipstream.embedding.device.scoring import Scoring
 from slipstream.embedding.device.stride import Coming, Piece, Stride
+from slipstream.embedding.kernels.gpu.loss import tell
+from slipstream.embedding.spec import Embedded
 from slipstream.embedding.tables import Embeddings
 from slipstream.models import Model
 from slipstream.plan import Plan, Planner
@@ -49,7 +51,7 @@ class RecordedEngine(Engine):
         parts: Parts of a batch.
         record: Whether to record steps where that is possible.
         say: Told a sentence that a user should see.
-        loss: What is made smaller.
+        loss: What is made smaller; any but our own is for batches in one part.
     """
 
     tells_first = False
@@ -67,6 +69,7 @@ class RecordedEngine(Engine):
         loss: Loss = weighted_loss,
     ) -> None:
         super().__init__(tables, dense)
+        assert parts == 1 or loss is weighted_loss, "other losses know nothing of parts"
         self._loss = loss
         self._arena, self._carrier, self._parts, self._say = arena, carrier, parts, say
         self._record = record and arena.device.type == "cuda"
@@ -277,33 +280,28 @@ class RecordedEngine(Engine):
         self._side.after(self._carrier.compute)
         with self._side.used():  # nothing needs it before rows move
             arena.touch(plan)
-        losses, logits, embedded = [], [], []
+        embedded = []
         for part in range(self._parts):
             embedded.append(arena.lookup(plan, part))
-            logits.append(self.dense.logits(plan["dense"], embedded[-1]))
-            weight = plan["weight"]
-            if self._parts > 1:
-                weight = weight * _inside(plan, part)
-            loss = self._loss(logits[-1], plan["labels"], weight, plan["logit_offset"])
-            loss.backward()
-            losses.append(loss.detach())
+            self._backward(plan, gives, part, embedded[-1])
         self._carrier.compute.after(self._side)
         arena.move(plan, embedded)
         self._flat.move(plan["weights"])
         arena.leave(plan, gives)
-        told, loss = logits[0].detach(), losses[0]
-        for part in range(1, self._parts):
-            told = torch.where(_inside(plan, part), logits[part].detach(), told)
-            loss = loss + losses[part]
-        gives["logits"].copy_(told)
-        gives["loss"].copy_(loss.reshape(1))
 
-
-def _inside(plan: Packed, part: int) -> Tensor:
-    """Which inputs are of a part."""
-    numbers = torch.arange(len(plan["labels"]), device=plan["labels"].device)
-    first, last = plan["spans"][part], plan["spans"][part + 1]
-    return (numbers >= first) & (numbers < last)
+    def _backward(self, plan: Packed, gives: Packed, part: int, embedded: Embedded) -> None:
+        """The gradients of a part of a batch; tells its loss and its logits."""
+        ours = self._loss is weighted_loss
+        logits = self.dense.logits(plan["dense"], embedded, widen=not ours)
+        labels, weight, offset = plan["labels"], plan["weight"], plan["logit_offset"]
+        if ours:
+            told = (plan["spans"], part, gives["logits"], gives["loss"])
+            logits.backward(tell(logits.detach(), labels, weight, offset, *told))
+            return
+        loss = self._loss(logits, labels, weight, offset)
+        loss.backward()
+        gives["logits"].copy_(logits.detach())
+        gives["loss"].copy_(loss.detach().reshape(1))
 
 
 def _said(all_done: Iterable[Done]) -> Iterator[Stepped]:

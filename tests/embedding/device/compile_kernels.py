@@ -8,7 +8,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from slipstream.embedding.kernels.gpu import dense, lookup, moves, pages, place, touch, update
+from slipstream.embedding.kernels.gpu import dense, lookup, loss, moves, pages, place, touch, update
 from slipstream.models.kernels import dots
 
 TARGET = GPUTarget("cuda", 90, 32)
@@ -56,6 +56,11 @@ for storage, number, words, dim, optimizer in (
     moved = {"OPTIMIZER": optimizer, **common}
     compiled(update._move_long, number, AT_ONCE=2048 // columns, **moved)
     compiled(update._move_short, number, ROWS=512 // columns, **moved)
+for number, given in (("fp32", "bf16"), ("fp32", "fp32"), ("fp64", "fp64")):
+    numbers = dict.fromkeys(("labels", "weight", "offset", "told", "loss"), f"*{number}")
+    types = {"logits": f"*{given}", "gradient": f"*{given}", **numbers}
+    for part in (0, 1):
+        compiled(loss._tell, number, types, PART=part, BLOCKS=8, BLOCK=2048)
 for optimizer in dense.NUMBER.values():
     compiled(dense._move, "fp32", OPTIMIZER=optimizer, IS_DOUBLE=False, BLOCK=1024)
 for into in (False, True):

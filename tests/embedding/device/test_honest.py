@@ -6,7 +6,7 @@ from embedding.device.test_arena import DEVICE, arena_of, packed, plan_of
 from torch.library import opcheck
 
 from slipstream.embedding.device.arena import _TOUCHED
-from slipstream.embedding.kernels.gpu import dense, lookup, moves, pages, touch, update
+from slipstream.embedding.kernels.gpu import dense, lookup, loss, moves, pages, touch, update
 from slipstream.embedding.kernels.gpu.place import place
 from slipstream.embedding.optimizers import Adagrad, Adam, RowwiseAdagrad, Sgd
 from slipstream.embedding.spec import Feature, Layout, TableSpec
@@ -69,6 +69,12 @@ def test_pages_are_copied_one_way():
     ring, bench = torch.arange(24, device=DEVICE).view(3, 8), room(8, dtype=torch.int64)
     honest(pages.read, ring, numbers(1, dtype=torch.int64), bench)
     honest(pages.write, ring, numbers(2, dtype=torch.int64), bench)
+
+
+def test_a_loss_is_told_and_nothing_else_changes():
+    values = [torch.rand(6, device=DEVICE) for _ in range(4)]
+    told = room(6, dtype=torch.float32), room(1, dtype=torch.float32)
+    honest(loss.tell, *values, numbers(0, 4, 6), 1, *told)
 
 
 def test_slots_and_touched_rows_are_found_from_what_stays_as_it_is():
