@@ -46,8 +46,10 @@ class Busy:
             spans[copies].append((event.time_range.start, event.time_range.end))
             kernels[event.name[:60]] += event.time_range.end - event.time_range.start
         shown = kernels.most_common(SHOWN)
+        one_by_one = sum(last - first for first, last in spans[False])
         return {
             "busy_ms": covered(spans[False]) / steps / 1e3,
+            "one_by_one_ms": one_by_one / steps / 1e3,  # more than busy: some went on side by side
             "copies_ms": covered(spans[True]) / steps / 1e3,
             "kernels": {name: round(total / steps / 1e3, 4) for name, total in shown},
         }
