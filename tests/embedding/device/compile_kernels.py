@@ -12,7 +12,7 @@ from slipstream.embedding.kernels.gpu import dense, lookup, loss, moves, pages, 
 from slipstream.models.kernels import dots
 
 TARGET = GPUTarget("cuda", 90, 32)
-TYPES = {"counts": "*i32", "parameters": "*fp64", "halves": "*i16", "both": "*i64", "total": "*i64"}
+TYPES = {"counts": "*i32", "parameters": "*fp64", "halves": "*i16"}
 PAGES = {"source": "*i64", "target": "*i64", "number": "*i64", "words": "i32"}
 SIZES = ("capacity", "features", "length", "count", "place", "width", "lookups", "singles")
 SCALARS = (*SIZES, "chunks", "room")
@@ -68,9 +68,8 @@ for into in (False, True):
 compiled(moves._copy, "", OUT=True, WORDS=17, ROWS=64, COLUMNS=32)
 for kernel in (place._by_number, place._told):
     compiled(kernel, "", BLOCK=1024)
-for name in ("_keys", "_firsts", "_rows", "_sizes", "_long"):
+for name in ("_keys", "_firsts", "_rows", "_long"):
     compiled(getattr(touch, name), "", BLOCK=1024)
-compiled(touch._chunk_of, "", BLOCK=1024, HALVINGS=14)
 # What goes on to the next layer has the type of the first vector, and so have its gradients.
 for number, tf32, count, dim in (
     ("bf16", False, 26, 16),

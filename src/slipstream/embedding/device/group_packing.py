@@ -58,7 +58,7 @@ class GroupPacking:
         else:
             made |= self._worked_out(self.room["touched"], self.room["sources"])
             made["long_rows"] = _numbers(self.room["long"])
-            made["long_starts"] = _numbers(self.room["long"] + 1)
+            made["long_starts"] = _numbers(self.room["long"])
             made["chunk_of"] = _numbers(self.room["chunks"])
         for n in self.lists:
             made[f"offsets {n}"] = _numbers(self.inputs + 1)

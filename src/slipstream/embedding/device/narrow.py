@@ -39,7 +39,7 @@ def long_lists(
     Args:
         starts: Where each list begins, and the end of the last.
         long_rows: Out: their numbers.
-        long_starts: Out: where the chunks of each begin, and the number of all.
+        long_starts: Out: where the chunks of each begin.
         chunk_of: Out: for each chunk the place of its list in `long_rows`.
 
     Returns:
@@ -55,7 +55,6 @@ def long_lists(
                 chunk_of[chunks] = long
                 chunks += 1
             long += 1
-    long_starts[long] = chunks
     return long, chunks
 
 

@@ -32,7 +32,7 @@ def sizes(lookups: int) -> dict[str, int]:
         "starts": lookups + 1,
         "sources": lookups,
         "long_rows": long,
-        "long_starts": long + 1,
+        "long_starts": long,
         "chunk_of": lookups // CHUNK + long + 1,
     }
 
@@ -65,7 +65,7 @@ def touch(
         starts: int32, out: where the sources of each begin, and their number.
         sources: int32, out: numbers of gradient vectors.
         long_rows: int32, out: which rows have more than `SHORT` sources.
-        long_starts: int32, out: where the chunks of each such row begin, and their number.
+        long_starts: int32, out: where the chunks of each such row begin.
         chunk_of: int32, out: for each chunk its place in `long_rows`.
         counts: int32, out: rows, long rows and chunks, in its first elements.
     """
@@ -74,7 +74,6 @@ def touch(
     if not lookups:
         counts[:3] = 0
         starts[:1] = 0
-        long_starts[:1] = 0
         return
     grid = (triton.cdiv(lookups, _BLOCK),)
     keys = torch.empty(lookups, dtype=torch.int32, device=slots.device)
@@ -87,15 +86,7 @@ def touch(
         keys, order, first, number, places, rows, starts, sources, counts,
         singles, features, lookups, BLOCK=_BLOCK,
     )  # fmt: skip
-    # Two sums in one pass: long rows above, their chunks below.
-    both = torch.empty(lookups, dtype=torch.int64, device=slots.device)
-    _sizes[grid](starts, counts, both, lookups, BLOCK=_BLOCK)
-    total = torch.cumsum(both, 0)
-    _long[grid](both, total, long_rows, long_starts, counts, lookups, BLOCK=_BLOCK)
-    chunks = len(chunk_of)
-    _chunk_of[(triton.cdiv(chunks, _BLOCK),)](
-        long_starts, counts, chunk_of, chunks, HALVINGS=len(long_starts).bit_length(), BLOCK=_BLOCK
-    )
+    _long[grid](starts, long_rows, long_starts, chunk_of, counts, BLOCK=_BLOCK)
 
 
 @triton.jit
@@ -151,55 +142,27 @@ def _rows(
     tl.store(starts + at, 0, mask=none)
     ends = last | none
     tl.store(counts + at * 0, tl.where(none, 0, row), mask=ends)
+    begin = inside & (at == 0)
+    tl.store(counts + 1 + at * 0, 0, mask=begin)
+    tl.store(counts + 2 + at * 0, 0, mask=begin)
 
 
 @triton.jit
-def _sizes(starts, counts, both, lookups, BLOCK: tl.constexpr):
+def _long(starts, long_rows, long_starts, chunk_of, counts, BLOCK: tl.constexpr):
+    """Write down long rows and their chunks, in whatever order: each is summed for itself."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     real = row < tl.load(counts)
-    begin = tl.load(starts + row, mask=real, other=0)
-    size = tl.load(starts + row + 1, mask=real, other=0) - begin
-    chunks = (size + _CHUNK - 1) // _CHUNK
-    packed = tl.full((BLOCK,), 1, tl.int64) * (1 << 32) + chunks
-    tl.store(both + row, tl.where(size > _SHORT, packed, 0), mask=row < lookups)
-
-
-@triton.jit
-def _long(
-    both,
-    total,
-    long_rows,
-    long_starts,
-    counts,
-    lookups,
-    BLOCK: tl.constexpr,
-):
-    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = row < lookups
-    mine = tl.load(both + row, mask=inside, other=0)
-    until = tl.load(total + row, mask=inside, other=0)
-    is_long = mine > 0
-    chunks = (mine & 0xFFFFFFFF).to(tl.int32)
-    place = (until >> 32).to(tl.int32) - 1
-    end = (until & 0xFFFFFFFF).to(tl.int32)
+    size = tl.load(starts + row + 1, mask=real, other=0) - tl.load(starts + row, mask=real, other=0)
+    is_long = size > _SHORT
+    one = is_long.to(tl.int32)
+    chunks = tl.where(is_long, (size + _CHUNK - 1) // _CHUNK, 0)
+    # Room for all of these at once.
+    place = tl.atomic_add(counts + 1, tl.sum(one, 0)) + tl.cumsum(one, 0) - 1
+    start = tl.atomic_add(counts + 2, tl.sum(chunks, 0)) + tl.cumsum(chunks, 0) - chunks
     tl.store(long_rows + place, row, mask=is_long)
-    tl.store(long_starts + place, end - chunks, mask=is_long)
-    last = inside & (row == lookups - 1)
-    tl.store(long_starts + place + 1, end, mask=last)
-    tl.store(counts + 1 + row * 0, place + 1, mask=last)
-    tl.store(counts + 2 + row * 0, end, mask=last)
-
-
-@triton.jit
-def _chunk_of(long_starts, counts, chunk_of, chunks, HALVINGS: tl.constexpr, BLOCK: tl.constexpr):
-    """The long row of each chunk: the last one that begins at or before it."""
-    chunk = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    real = chunk < tl.load(counts + 2)
-    low = tl.zeros((BLOCK,), tl.int32)
-    high = tl.zeros((BLOCK,), tl.int32) + tl.load(counts + 1)
-    for _ in range(HALVINGS):
-        middle = (low + high) // 2
-        begins = tl.load(long_starts + middle, mask=real, other=0)
-        low = tl.where(begins <= chunk, middle, low)
-        high = tl.where(begins <= chunk, high, middle)
-    tl.store(chunk_of + chunk, low, mask=real & (chunk < chunks))
+    tl.store(long_starts + place, start, mask=is_long)
+    most = tl.max(chunks, 0)
+    k = most * 0
+    while k < most:
+        tl.store(chunk_of + start + k, place, mask=k < chunks)
+        k += 1

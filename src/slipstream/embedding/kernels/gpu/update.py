@@ -49,7 +49,7 @@ def move(
         starts: int32, where the sources of each begin, and their number.
         sources: int32, numbers of gradient vectors.
         long_rows: int32, which of these rows have more than `SHORT` sources.
-        long_starts: int32, where the chunks of each such row begin, and their number.
+        long_starts: int32, where the chunks of each such row begin.
         chunk_of: int32, for each chunk its place in `long_rows`.
         counts: int32, how many rows, long rows and chunks there are.
         gradient: The gradient vectors `[number, dim]`.
@@ -81,6 +81,7 @@ def move(
             values,
             halves,
             rows,
+            starts,
             long_rows,
             long_starts,
             counts,
@@ -148,6 +149,7 @@ def _move_long(
     values,
     halves,
     rows,
+    starts,
     long_rows,
     long_starts,
     counts,
@@ -160,8 +162,10 @@ def _move_long(
 ):
     long = tl.program_id(0)
     if long < tl.load(counts + 1):
+        row = tl.load(long_rows + long)
         begin = tl.load(long_starts + long)
-        end = tl.load(long_starts + long + 1)
+        size = tl.load(starts + row + 1) - tl.load(starts + row)
+        end = begin + (size + _CHUNK - 1) // _CHUNK
         column = tl.arange(0, COLUMNS)
         real = column < SHAPE[2]
         total = tl.zeros((COLUMNS,), partial.dtype.element_ty)
@@ -172,7 +176,7 @@ def _move_long(
             where = at.to(tl.int64)[:, None] * SHAPE[2] + column[None, :]
             total += tl.sum(tl.load(partial + where, mask=mask, other=0), 0)
             first += AT_ONCE
-        slot = tl.load(rows + tl.load(long_rows + long)).to(tl.int64)
+        slot = tl.load(rows + row).to(tl.int64)
         one = tl.zeros((1,), tl.int64) + slot
         _apply(
             values,
