@@ -1,5 +1,11 @@
 """Planning only what is not kept, beside planning everything."""
 
+import threading
+import time
+from contextlib import ExitStack
+from itertools import count, islice
+from unittest import mock
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstream.data.batch import Batch, Together
+from slipstream.embedding.kernels import cold as kernels
 from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.errors import DataError
 from slipstream.placement.cold import Cold
@@ -60,6 +67,24 @@ def prefixes(layout, shares, number=0):
     return np.concatenate(pieces)
 
 
+def drawn(data, count):
+    """Batches, and rooms with little room beside the rows that stay, all drawn by Hypothesis."""
+    draw = np.random.default_rng(data.draw(st.integers(0, 999)))
+    rows = data.draw(st.lists(st.integers(1, 40), min_size=2, max_size=6))
+    layout = layout_of(rows, data.draw(st.sampled_from([(2,), (2, 4)])))
+    capacity, at_once = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 8))
+    read = data.draw(st.sampled_from([1, at_once]))
+    sizes = [1 + step * capacity // (count + 1) for step in range(count)]  # ever larger
+    if read > 1:
+        sizes = [capacity] * count
+    batches = batches_of(rows, sizes, capacity, draw, read)
+    rooms = []
+    for number in range(len(layout.groups)):
+        keep = prefixes(layout, draw.random(len(rows)) / 2, number)
+        rooms.append(Room(len(keep) + data.draw(st.integers(1, 60)), keep))
+    return layout, [f"c{n}" for n in range(len(rows))], rooms, batches, at_once
+
+
 @settings(max_examples=40)
 @given(st.data())
 def test_the_same_rows_come_and_every_lookup_finds_its_row(data):
@@ -110,21 +135,8 @@ def test_the_same_rows_come_and_every_lookup_finds_its_row(data):
 @settings(max_examples=40)
 @given(st.data())
 def test_over_many_steps_slots_are_right_in_every_group_with_little_room(data):
-    draw = np.random.default_rng(data.draw(st.integers(0, 999)))
-    rows = data.draw(st.lists(st.integers(1, 40), min_size=2, max_size=6))
-    layout = layout_of(rows, data.draw(st.sampled_from([(2,), (2, 4)])))
-    window, at_once = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 8))
-    read = data.draw(st.sampled_from([1, at_once]))
-    capacity, count = data.draw(st.integers(1, 8)), 40
-    sizes = [1 + step * capacity // (count + 1) for step in range(count)]  # ever larger
-    if read > 1:
-        sizes = [capacity] * count
-    batches = batches_of(rows, sizes, capacity, draw, read)
-    rooms = []
-    for number in range(len(layout.groups)):
-        keep = prefixes(layout, draw.random(len(rows)) / 2, number)
-        rooms.append(Room(len(keep) + data.draw(st.integers(1, 60)), keep))
-    cold = Cold(layout, [f"c{n}" for n in range(len(rows))], rooms, window, at_once=at_once)
+    layout, names, rooms, batches, at_once = drawn(data, 40)
+    cold = Cold(layout, names, rooms, data.draw(st.integers(1, 6)), at_once=at_once)
     where = [{int(row): slot for slot, row in enumerate(room.keep)} for room in rooms]
     left = [dict.fromkeys(range(group.rows), 0) for group in layout.groups]
     step = 3
@@ -154,7 +166,7 @@ def test_over_many_steps_slots_are_right_in_every_group_with_little_room(data):
             if placed.aside:  # it changes them, too
                 gone |= dict.fromkeys(needed[~stays].tolist(), step)
         step += 1
-    assert step == 3 + count
+    assert step == 3 + len(batches)
     assert [len(slots) for slots in where] == [len(room.keep) for room in rooms], "all have left"
 
 
@@ -202,16 +214,108 @@ def test_a_batch_that_does_not_fit_is_trained_aside_and_the_next_has_its_slots()
     assert sorted(last.fill_slots.tolist()) == sorted(first.fill_slots.tolist())
 
 
-@pytest.mark.parametrize("ahead", [1, 3])
-def test_batches_that_a_thread_scans_ahead_give_the_same_plans(ahead):
-    layout = layout_of([90, 7])
-    batches = batches_of([90, 7], [5] * 12, 5, np.random.default_rng(0))
-    room = [Room(60, np.arange(3))]
-    for one, other in zip(
-        Cold(layout, ["c0", "c1"], room, 3).place(batches, 1),
-        Cold(layout, ["c0", "c1"], room, 3, ahead).place(batches, 1),
-        strict=True,
-    ):
-        assert one.after == other.after
-        for left, right in zip(one.groups[0][:6], other.groups[0][:6], strict=True):
-            np.testing.assert_array_equal(left, right)
+def slowly(random, work):
+    """The same work, after a pause of random length: threads come in ever another order."""
+
+    def later(*args):
+        time.sleep(random.choice([0, 0, 1e-3]))
+        return work(*args)
+
+    return later
+
+
+def planning():
+    """The threads that plan."""
+    names = tuple(f"slipstream-{name}" for name in ("scan", "slots", "window"))
+    return [one.name for one in threading.enumerate() if one.name.startswith(names)]
+
+
+def said(placed):
+    """All that a plan says, to be compared."""
+    groups = [[array.tolist() for array in plan[:6]] + [plan.at] for plan in placed.groups]
+    return placed.batch.next_position, groups, placed.after, placed.aside
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_threads_that_stall_at_random_give_the_plans_of_one_thread_with_little_room(data):
+    layout, names, rooms, batches, at_once = drawn(data, 30)
+    window, ahead = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 3))
+    wanted = Cold(layout, names, rooms, window, at_once=at_once).place(batches, 3)
+    random = np.random.default_rng(0)
+    with ExitStack() as stack:
+        for name in ("enter", "emit", "scan"):
+            stall = slowly(random, getattr(kernels, name))
+            stack.enter_context(mock.patch.object(kernels, name, stall))
+        made = Cold(layout, names, rooms, window, ahead, at_once).place(batches, 3)
+        found = list(map(said, made))
+    assert found == list(map(said, wanted))
+    assert not planning()
+
+
+def test_some_batches_of_many_groups_do_not_fit_and_some_are_planned_at_once():
+    """What the property above is about does happen, with threads too."""
+    draw = np.random.default_rng(0)
+    layout, names = layout_of([40, 30, 20], (2, 4)), ["c0", "c1", "c2"]
+    batches = batches_of([40, 30, 20], [6] * 30, 6, draw, 5)
+    rooms = [Room(9, np.arange(2)), Room(7, np.arange(1))]
+    placed = list(Cold(layout, names, rooms, 5, 2, 5).place(batches, 1))
+    assert {one.aside for one in placed} == {True, False}
+    one_group = Cold(layout_of([40, 30, 20]), names, [Room(60, np.arange(2))], 9, 2, 5)
+    assert {one.groups[0].at for one in one_group.place(batches, 1)} == {0, 1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("ahead", [0, 2])
+@pytest.mark.parametrize("which", ["scan", "enter", "emit"])
+def test_an_error_in_a_thread_is_raised_where_plans_are_asked_for(which, ahead, monkeypatch):
+    batches = batches_of([90, 7], [5] * 30, 5, np.random.default_rng(0))
+    work, calls = getattr(kernels, which), count()
+
+    def fail(*args):
+        if next(calls) == 8:
+            raise MemoryError("no memory is left")
+        return work(*args)
+
+    monkeypatch.setattr(kernels, which, fail)
+    made = Cold(layout_of([90, 7]), ["c0", "c1"], [Room(60, np.arange(3))], 3, ahead)
+    with pytest.raises(MemoryError, match="no memory is left"):
+        list(made.place(batches, 1))
+    assert not planning()
+
+
+@pytest.mark.parametrize("ahead", [0, 2])
+def test_an_error_of_whoever_reads_batches_is_raised_where_plans_are_asked_for(ahead):
+    def read():
+        yield from batches_of([90], [5] * 9, 5, np.random.default_rng(0))
+        raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        list(Cold(layout_of([90]), ["c0"], [Room(60, np.arange(3))], 3, ahead).place(read(), 1))
+    assert not planning()
+
+
+@pytest.mark.parametrize("taken", [0, 1, 7, 29, 30])
+def test_what_is_closed_half_way_leaves_no_thread_and_can_be_begun_again(taken):
+    batches = batches_of([90, 7], [5] * 30, 5, np.random.default_rng(0), 3)
+    cold = Cold(layout_of([90, 7]), ["c0", "c1"], [Room(60, np.arange(3))], 4, 2, 3)
+    whole = list(map(said, cold.place(batches, 1)))
+    placed = cold.place(batches, 1)
+    assert [said(one) for one in islice(placed, taken)] == whole[:taken]
+    assert bool(planning()) == (taken > 0), "it is not at its end"
+    placed.close()
+    assert not planning()
+    assert list(map(said, cold.place(batches, 1))) == whole, "no scanner was lost"
+
+
+@given(st.integers(1, 6), st.integers(1, 4))
+def test_without_threads_no_batch_is_read_before_the_window_reaches_it(window, at_once):
+    read = []
+
+    def reading():
+        for batch in batches_of([9], [1] * 20, 1, np.random.default_rng(0), at_once):
+            read.append(batch)
+            yield batch
+
+    made = Cold(layout_of([9]), ["c0"], [Room(9, np.arange(1))], window, at_once=at_once)
+    for taken, _ in enumerate(made.place(reading(), 1)):
+        assert len(read) <= taken + window

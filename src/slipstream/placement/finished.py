@@ -11,7 +11,8 @@ import torch
 
 from slipstream.data.batch import Batch
 from slipstream.embedding.spec import Layout
-from slipstream.placement.cold import Cold, ColdPlan
+from slipstream.placement.cold import Cold
+from slipstream.placement.cold_tier import ColdPlan
 from slipstream.placement.resident import Resident
 from slipstream.placement.scan import kept_of
 from slipstream.placement.tier import Room
@@ -42,7 +43,7 @@ class Finished:
         singles: The names of the columns in the block of single ids, in order.
         rooms: The fast tier of each group.
         window: The most batches to look ahead, the current one among them.
-        scans_ahead: How often a thread of its own has scanned batches beyond these; 0 scans here.
+        scans_ahead: How often threads have scanned batches beyond these; 0 does everything here.
         at_once: The most batches that enter the window at once.
     """
 
