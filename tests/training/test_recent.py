@@ -63,3 +63,15 @@ def test_windows_are_not_mixed_up():
         Recent(4).load_state_dict(Recent(3).state_dict())
     with pytest.raises(ConfigError, match="at least 1"):
         Recent(0)
+
+
+def test_padding_of_what_was_taken_for_later_does_not_count_whichever_has_some():
+    logits, labels, weights = torch.tensor([[1.0, 2.0], [1.0, 0.0], [0.5, 0.25]])
+    at_once, later = Recent(9), Recent(9)
+    for padded in range(3):
+        three = [torch.cat([one, one.flip(0)]) for one in (logits, labels, weights)]
+        three[padded] = three[padded][:2]
+        at_once.add(logits, labels, weights)
+        later.later(*three, 2)
+        later.later(*(one[:0] for one in three), 0)
+    assert later.result() == at_once.result()

@@ -89,10 +89,10 @@ class Recent:
         waiting, self._waiting, self._waiting_inputs = self._waiting, deque(), 0
         if waiting:
             # At once: between two operations of torch another thread may go first.
-            whole = [
-                some if count == len(some[0]) else [one[:count] for one in some]
+            whole = (
+                [one if len(one) == count else one[:count] for one in some]
                 for *some, count in waiting
-            ]
+            )
             self.add(*map(torch.cat, zip(*whole, strict=True)))
 
     def copy(self) -> Recent:
