@@ -61,6 +61,16 @@ def test_pages_are_handed_out_again_only_when_they_are_free_and_no_later(togethe
             ring.give_back(used.pop(0), mark)
 
 
+def test_who_takes_the_first_pages_waits_until_they_are_cleared():
+    ring, made = Ring(SECTIONS, 4, CPU), Waited()
+    ring._made = made
+    ring.take(1)
+    assert made.done
+    made.done = False
+    ring.take(3)
+    assert not made.done, "it is done"
+
+
 def test_who_waits_for_pages_goes_on_when_they_are_free_and_is_told_when_there_will_be_none():
     ring = Ring(SECTIONS, 4, CPU)
     first, _ = ring.take(2), ring.take(2)

@@ -101,7 +101,6 @@ class Ring:
         # Steps under way may still use the memory that is new here, and it is cleared after them:
         # a copy that goes on beside the computation must wait for both.
         self._made = Lane(device, current=True).mark()
-        self._begun = False
         self._next = 0
         self._taken: deque[_Use] = deque()
         self._changed = threading.Condition()
@@ -113,10 +112,7 @@ class Ring:
         if self._next > self._pages:  # what is left at the end is too little: it is passed over
             self._next = count
         first = self._next - count
-        marks = []
-        if not self._begun:
-            self._begun = True
-            marks.append(self._made)
+        marks, self._made = [self._made], Mark()  # once: it costs as much as some steps
         with self._changed:
             while self._taken and _in_the_way(self._taken[0], begin, first, self._next):
                 before = self._taken.popleft()
