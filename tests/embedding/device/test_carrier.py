@@ -1,0 +1,62 @@
+"""Rows are read when what they wait for has landed, and no later."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from slipstream.data.batch import Batch
+from slipstream.embedding.device.arena import Arena
+from slipstream.embedding.device.carrier import Carrier
+from slipstream.embedding.device.stride import Coming
+from slipstream.embedding.spec import Feature, Layout, TableSpec
+from slipstream.embedding.tables import Embeddings
+from slipstream.placement.finished import Finished
+from slipstream.placement.tier import Room
+from slipstream.placement.tiered import Tiered
+from slipstream.plan import Planner
+
+LAYOUT = Layout((TableSpec("a", 9, 2),), (Feature("a", "a"),))
+
+
+def batch(row):
+    """A batch of one input, which needs one row."""
+    one = torch.zeros(1)
+    return Batch(one.long(), one, one, one[:, None], torch.tensor([[row]]).int(), 1, 1)
+
+
+@pytest.mark.parametrize("kind", [Tiered, Finished])
+def test_of_plans_that_travel_together_each_is_read_when_what_it_waits_for_has_landed(kind):
+    placement = kind(LAYOUT, ["a"], [Room(1, np.empty(0, dtype=np.int64))], 1)
+    plans = list(Planner(placement).plans(map(batch, [0, 1, 0, 1]), 1))
+    assert [plan.after for plan in plans] == [0, 0, 1, 2]
+    carrier = Carrier(
+        Embeddings(LAYOUT, seed=0).stores,
+        Arena(LAYOUT, [1], torch.device("cpu")),
+        lambda *_: None,
+        together=2,
+    )
+    read, pool = [], carrier._gathers
+    gather, gather_pages = pool.gather, pool.gather_pages
+    pool.gather = lambda *args: (read.append(args[1].tolist()), gather(*args))
+    pool.gather_pages = lambda *args: (read.append(args[1].tolist()), gather_pages(*args))
+
+    def read_by_now(count):
+        until = time.monotonic() + 10
+        while len(read) < count and time.monotonic() < until:
+            time.sleep(1e-3)
+        time.sleep(0.02)  # more would come by then
+        return read
+
+    try:
+        carrier.prepare([Coming(plan, 1.0, plan.step) for plan in plans])
+        assert len(read_by_now(2)) == 2
+        assert carrier.arrive(plans[0]).plans == plans[:2]
+        carrier.landed(1)
+        assert len(read_by_now(3)) == 3, "those of the third, and not yet of the fourth"
+        carrier.landed(2)
+        assert len(read_by_now(4)) == 4
+        assert carrier.arrive(plans[2]).plans == plans[2:]
+    finally:
+        carrier.close()
