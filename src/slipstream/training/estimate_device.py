@@ -48,8 +48,8 @@ def device_parts(
         step: Bytes that the forward and the backward pass need at once.
         rings: Bytes of pages, as `ring_bytes` gives them.
         parts: Parts of a batch, each with activations of its own.
-        scored: The same, of pages of batches that are only scored.
-        scored_inputs: Inputs of these.
+        scored: Bytes of pages of batches that are only scored, as `ring_bytes` gives them.
+        scored_inputs: Inputs of such a batch.
     """
     libraries, held = _LIBRARIES, _HELD
     if rooms is not None:

@@ -27,7 +27,7 @@ class Run(NamedTuple):
     """Plans in a row that were made together, or one that was not.
 
     Args:
-        page: The first of them among those that travel together.
+        page: The first of them, counted within their stride, or within their piece.
         length: How many.
         after: The step whose write-backs must have landed before their rows are read.
         many: For each group what all plans say that were made together; None for one alone.
@@ -42,7 +42,7 @@ class Run(NamedTuple):
 
     @property
     def pages(self) -> slice:
-        """Their pages in the stride."""
+        """Their pages, counted likewise."""
         return slice(self.page, self.page + self.length)
 
     def bounds(self, whole: Array) -> Array:
@@ -86,8 +86,8 @@ class Piece(NamedTuple):
 
     Args:
         plans: The plans.
-        runs: Which of these were made together.
-        page: The page of the first.
+        runs: Which of these were made together, counted within the piece.
+        page: The page of the first, in the ring.
         last: Whether no other piece of its stride follows it.
     """
 
