@@ -2,7 +2,7 @@
 
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import count, islice
 from unittest import mock
 
@@ -319,3 +319,19 @@ def test_without_threads_no_batch_is_read_before_the_window_reaches_it(window, a
     made = Cold(layout_of([9]), ["c0"], [Room(9, np.arange(1))], window, at_once=at_once)
     for taken, _ in enumerate(made.place(reading(), 1)):
         assert len(read) <= taken + window
+
+
+def test_threads_read_no_more_than_a_few_times_beyond_the_window():
+    window, ahead, at_once, read = 6, 2, 3, []
+
+    def reading():
+        for batch in batches_of([9], [1] * 90, 1, np.random.default_rng(0), at_once):
+            read.append(batch)
+            yield batch
+
+    made = Cold(layout_of([9]), ["c0"], [Room(9, np.arange(1))], window, ahead, at_once)
+    with closing(made.place(reading(), 1)) as placed:
+        for taken, _ in enumerate(islice(placed, 20)):
+            time.sleep(5e-3)  # they would go on meanwhile
+            # Two wait to be taken, one waits for the window, and one is about to be scanned.
+            assert len(read) <= taken + window + (2 + 1 + ahead + 1) * at_once

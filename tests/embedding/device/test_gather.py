@@ -1,0 +1,55 @@
+"""Rows copied by several threads are those that one would copy."""
+
+from contextlib import closing
+from itertools import pairwise
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slipstream.embedding.device import gather
+from slipstream.embedding.device.gather import Pool
+
+WIDTH, OFFSET = 3, 2
+
+
+@pytest.fixture(scope="module")
+def pool():
+    """One that shares out every row."""
+    with mock.patch.multiple(gather, _SHARE=1, _THREADS=3), closing(Pool("test")) as made:
+        yield made
+
+
+@given(st.integers(0, 40), st.integers(0, 999))
+def test_rows_are_gathered_and_scattered(pool, count, seed):
+    draw = np.random.default_rng(seed)
+    source = draw.integers(0, 99, (50, WIDTH), dtype=np.int32)
+    rows = draw.permutation(50)[:count]
+    block = np.full((count + 2, WIDTH), -1, dtype=np.int32)
+    pool.gather(source, rows, block)
+    np.testing.assert_array_equal(block[:count], source[rows])
+    assert (block[count:] == -1).all()
+    out, wanted = np.zeros_like(source), np.zeros_like(source)
+    pool.scatter(block, rows, out)
+    wanted[rows] = source[rows]
+    np.testing.assert_array_equal(out, wanted)
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.integers(0, 999))
+def test_rows_of_several_pages_are_gathered_and_scattered(pool, counts, seed):
+    draw = np.random.default_rng(seed)
+    source = draw.integers(0, 99, (50, WIDTH), dtype=np.int32)
+    bounds = np.cumsum([2, *counts])  # others were made with them, before them
+    rows = draw.permutation(50)[: bounds[-1]]
+    pages = np.full((len(counts), OFFSET + 5 * WIDTH), -1, dtype=np.int32)
+    wanted = pages.copy()
+    for page, (first, last) in enumerate(pairwise(bounds)):
+        wanted[page, OFFSET : OFFSET + (last - first) * WIDTH] = source[rows[first:last]].ravel()
+    pool.gather_pages(source, rows, bounds, pages, OFFSET)
+    np.testing.assert_array_equal(pages, wanted)
+    out, all_of_it = np.zeros_like(source), np.zeros_like(source)
+    pool.scatter_pages(pages, OFFSET, rows, bounds, out)
+    all_of_it[rows[2:]] = source[rows[2:]]
+    np.testing.assert_array_equal(out, all_of_it)
