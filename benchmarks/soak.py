@@ -224,10 +224,10 @@ def main() -> int:
     from gpu_data import Made, make
 
     from slipstream import Dataset
-    from slipstream.training import build
+    from slipstream.training import travel
 
     # On a CPU too the engine is that of a GPU.
-    build.kernels_for = lambda _, rooms: "cpu" if rooms is None else "gpu"
+    travel.kernels_for = lambda _, rooms: "cpu" if rooms is None else "gpu"
 
     spinning = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(asked.load)]
     try:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from small_runs import clicks
 
-from slipstream.training import build
+from slipstream.training import travel
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -19,7 +19,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 @pytest.fixture
 def soak(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER))
-    monkeypatch.setattr(build, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu")
+    monkeypatch.setattr(travel, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu")
     import soak
 
     yield soak

@@ -10,7 +10,7 @@ from torch import nn
 
 from slipstream import Adam, CapturedStep, ConfigError, EmbeddingTables, Loader, RowwiseAdagrad
 from slipstream.config import Config
-from slipstream.training import build
+from slipstream.training import travel
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SIZES = ("placement.fast_memory=70%", "placement.window=3")
@@ -18,7 +18,7 @@ SIZES = ("placement.fast_memory=70%", "placement.window=3")
 
 @pytest.fixture
 def recorded(monkeypatch):
-    monkeypatch.setattr(build, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu")
+    monkeypatch.setattr(travel, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu")
 
 
 class Mine(nn.Module):
@@ -190,7 +190,7 @@ def test_the_loss_that_is_left_out_is_the_logloss(recorded):
 
 @pytest.mark.parametrize("kernels", ["cpu", "gpu"])
 def test_outputs_of_another_shape_are_an_error_that_says_so(kernels, monkeypatch):
-    monkeypatch.setattr(build, "kernels_for", lambda *_: kernels)
+    monkeypatch.setattr(travel, "kernels_for", lambda *_: kernels)
     data, device = clicks(100), DEVICE if kernels == "gpu" else "cpu"
     step, _ = made(data, device, loss=squared)
     step._dense.model.module.out = nn.Linear(4, 2).double().to(device)
@@ -211,7 +211,7 @@ def test_weights_that_a_recorded_step_cannot_move_are_an_error_that_says_so(reco
 
 @pytest.mark.parametrize("kernels", ["cpu", "gpu"])
 def test_memory_that_is_used_up_is_an_error_that_says_what_to_do(kernels, monkeypatch):
-    monkeypatch.setattr(build, "kernels_for", lambda *_: kernels)
+    monkeypatch.setattr(travel, "kernels_for", lambda *_: kernels)
 
     def full(*_):
         raise torch.OutOfMemoryError

@@ -13,7 +13,7 @@ from slipstream.config import Dense
 from slipstream.data.loader import Loader
 from slipstream.placement.finished import Finished
 from slipstream.plan import Planner
-from slipstream.training import build
+from slipstream.training import build, travel
 from slipstream.training.checkpoint import Checkpoints
 from slipstream.training.dense import DensePart
 from slipstream.training.loop import StoppedError, train
@@ -27,7 +27,7 @@ LARGE = ("placement.fast_memory=70%", "placement.window=3")
 
 @pytest.fixture(autouse=True)
 def _by_kernels_of_a_gpu(monkeypatch):
-    monkeypatch.setattr(build, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu")
+    monkeypatch.setattr(travel, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu")
 
 
 def keys(*settings, strategy="fast", **options):

@@ -18,7 +18,7 @@ from slipstream.embedding.device.arena import Arena
 from slipstream.embedding.device.carrier import Carrier
 from slipstream.embedding.device.gather import Pool
 from slipstream.embedding.device.lanes import Lane
-from slipstream.training import build
+from slipstream.training import travel
 from slipstream.training.loop import StoppedError, Trainer, train
 from slipstream.training.recorded import RecordedEngine
 from slipstream.training.state import Hooks
@@ -28,7 +28,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 @pytest.fixture(autouse=True)
 def _by_kernels_of_a_gpu(monkeypatch):
-    monkeypatch.setattr(build, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu")
+    monkeypatch.setattr(travel, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu")
 
 
 def keys(*settings, strategy="fast"):
@@ -75,7 +75,7 @@ def test_an_error_in_a_step_ends_a_thread_that_waits_for_its_pages(tmp_path, mon
     # Plans that travel together are four, three, and again four: there is no room for those of the
     # sixth time before those of the third are done, in the first step of which there is an error.
     wanted = keys("placement.fast_memory=100%", "evaluate.at=[0.0466]")
-    assert build.together(wanted, []) == 4
+    assert travel.together(wanted, []) == 4
     run, lengths, raised = RecordedEngine._run, [], []
 
     def fail(self, turn, steps):
@@ -263,4 +263,4 @@ def test_recordings_are_made_anew_when_plans_outgrow_their_pages(recordings, tmp
     assert len(rooms) > 2, "pages were too small several times"
     if DEVICE == "cpu":
         assert len(recordings) > 2, "one pool for the first run, and several for the second"
-        assert Recording.most == build.together(keys(), []) // 2 > 1
+        assert Recording.most == travel.together(keys(), []) // 2 > 1

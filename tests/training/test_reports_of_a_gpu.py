@@ -8,7 +8,7 @@ import pytest
 import torch
 from small_runs import clicks, config, lines, stop_after
 
-from slipstream.training import build
+from slipstream.training import travel
 from slipstream.training.loop import DivergedError, StoppedError, Trainer, train
 from slipstream.training.recent import Recent
 from slipstream.training.recorded import RecordedEngine
@@ -21,7 +21,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 @pytest.fixture(autouse=True)
 def _by_kernels_of_a_gpu(monkeypatch):
-    monkeypatch.setattr(build, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu")
+    monkeypatch.setattr(travel, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu")
 
 
 def keys(every):
@@ -48,7 +48,7 @@ def test_a_report_says_the_same_whether_its_steps_are_waited_for_or_not(
             yield from self.landed()
 
     monkeypatch.setattr(RecordedEngine, "step_all", one_by_one)
-    monkeypatch.setattr(build, "together", lambda *_: 1)
+    monkeypatch.setattr(travel, "together", lambda *_: 1)
     train(clicks(480), keys(every), tmp_path / "waiting")
     ours = told(tmp_path / "ours")
     assert len(ours) > 2

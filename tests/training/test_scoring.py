@@ -13,7 +13,7 @@ from slipstream.data.loader import Loader
 from slipstream.embedding.device import scoring
 from slipstream.errors import DataError
 from slipstream.plan import Planner
-from slipstream.training import build
+from slipstream.training import build, travel
 from slipstream.training.engine import Engine
 from slipstream.training.loop import train
 
@@ -22,7 +22,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 @pytest.fixture(autouse=True)
 def _by_kernels_of_a_gpu(monkeypatch):
-    monkeypatch.setattr(build, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu")
+    monkeypatch.setattr(travel, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu")
 
 
 def engine_after_some_steps(stack, data, wanted):

@@ -39,16 +39,12 @@ from slipstream.skew.popularity import Popularity, accesses_of, row_bytes
 from slipstream.skipping.accesses import Reader
 from slipstream.skipping.hot import Hot, hot_rows
 from slipstream.skipping.rules import rule
+from slipstream.training import travel
 from slipstream.training.dense import DensePart, worth_compiling
 from slipstream.training.engine import Engine
 from slipstream.training.strategies import Tier, answers
 
 COUNTED = 1 << 20
-# What travels to a GPU together: every hand-over from thread to thread costs as much as some steps.
-_TOGETHER_BATCHES, _TOGETHER_INPUTS = 64, 1 << 18
-_READ_INPUTS = 1 << 17
-_SCANS_AHEAD = 3  # times as many batches as are read at once
-PREPARED = 3  # plans whose rows are on their way while a step is at work
 _AHEAD = 4  # batches that are read ahead of those being planned
 _SMALL_BATCH = 16  # so often a batch fits a fast tier for which its exact rows do not matter
 
@@ -197,7 +193,7 @@ def engine_of(
         kernels: cpu, reference or gpu; None chooses.
         say: Told a sentence that a user should see.
     """
-    kernels = kernels or kernels_for(config, rooms)
+    kernels = kernels or travel.kernels_for(config, rooms)
     slots = None if rooms is None else [room.slots for room in rooms]
     seed = config.seed if fresh else None
     compiled = worth_compiling(config, steps)
@@ -208,7 +204,13 @@ def engine_of(
 
         parts = parts_of(config)
         return recorded_engine(
-            config, model, slots, seed=seed, parts=parts, together=together(config, rooms), say=say
+            config,
+            model,
+            slots,
+            seed=seed,
+            parts=parts,
+            together=travel.together(config, rooms),
+            say=say,
         )
     device = config.device if kernels == "cpu" else "cpu"  # the reference is plain all through
     tables = Embeddings(model.layout, seed=seed, slots=slots, engine=kernels, device=device)
@@ -221,65 +223,9 @@ def parts_of(config: Config) -> int:
     return 2 if answers(config).ordering == "split" else 1
 
 
-def kernels_for(config: Config, rooms: Sequence[Room] | None) -> str:
-    """Which kernels move rows: those of a GPU where the fast tier is in its memory."""
-    return "cpu" if rooms is None or config.device == "cpu" else "gpu"
-
-
-def plans_ahead(config: Config, rooms: Sequence[Room] | None) -> int:
-    """How many times a thread of its own has plans ready for a GPU; 0 plans between the steps."""
-    return 0 if _waits(config) or kernels_for(config, rooms) != "gpu" else PREPARED
-
-
-def _waits(config: Config) -> bool:
-    """Whether batches are decided on the way, so that not any number can be asked for ahead.
-
-    An order that waits for a loss, and a rule that decides what is skipped, know of a few.
-    """
-    return answers(config).ordering == "apart" or answers(config).skipping != "none"
-
-
 def everything(layout: Layout) -> list[Room]:
     """A fast tier that all rows stay in."""
     return [Room(group.rows, np.arange(group.rows)) for group in layout.groups]
-
-
-def window_of(config: Config) -> int:
-    """The most batches that are planned ahead of the one being trained; 0 without a fast tier."""
-    tier = answers(config).placement
-    if tier is None:
-        return 0
-    window = tier.window
-    if tier.keep and window > 1 and config.device != "cpu" and not _waits(config):
-        most = _most_together(config)
-        window = max(window, 2 * most + min(most, _most_read(config)))
-    return config.placement.window or window
-
-
-def together(config: Config, rooms: Sequence[Room] | None) -> int:
-    """How many plans travel to a GPU together.
-
-    Rows that a plan waits for left a window before it, less what is read at once: that is at least
-    two times as many plans. So while some are stepped through, the rows of the next are read.
-    """
-    if not plans_ahead(config, rooms):
-        return 1
-    window = window_of(config)
-    most = max(window // 3, (window - _most_read(config)) // 2)
-    return max(1, min(most, _most_together(config)))
-
-
-def _most_together(config: Config) -> int:
-    return max(4, min(_TOGETHER_BATCHES, _TOGETHER_INPUTS // config.batch_size))
-
-
-def _most_read(config: Config) -> int:
-    return max(1, _READ_INPUTS // config.batch_size)
-
-
-def read_at_once(config: Config, rooms: Sequence[Room] | None) -> int:
-    """How many batches are read and planned at once, where plans travel together."""
-    return min(together(config, rooms), _most_read(config))
 
 
 def rooms_of(config: Config, layout: Layout, dataset: Dataset) -> list[Room] | None:
@@ -287,7 +233,7 @@ def rooms_of(config: Config, layout: Layout, dataset: Dataset) -> list[Room] | N
     tier = answers(config).placement
     if tier is None:
         return None
-    window = window_of(config)
+    window = travel.window_of(config)
     return _rooms(config, layout, dataset, keep=tier.keep, window=window)
 
 
@@ -327,10 +273,10 @@ def tiered_of(
     if tier is None or rooms is None:
         return placement_of(layout, dataset)
     singles = [column.name for column in dataset.schema.singles]
-    window, split = window_of(config), answers(config).ordering == "split"
+    window, split = travel.window_of(config), answers(config).ordering == "split"
     if device_finishes(config, layout, dataset, rooms):
-        scans_ahead = _SCANS_AHEAD if plans_ahead(config, rooms) else 0
-        at_once = read_at_once(config, rooms)
+        scans_ahead = travel.SCANS_AHEAD if travel.plans_ahead(config, rooms) else 0
+        at_once = travel.read_at_once(config, rooms)
         return Finished(layout, singles, rooms, window, scans_ahead, at_once)
     return Tiered(
         layout,
@@ -351,7 +297,7 @@ def device_finishes(
     changes = tier is None or tier.learning or config.placement.refresh_batches is not None
     if changes or answers(config).ordering == "split":
         return False
-    return kernels_for(config, rooms) == "gpu" and can_finish(layout, singles, rooms)
+    return travel.kernels_for(config, rooms) == "gpu" and can_finish(layout, singles, rooms)
 
 
 def _learned(rooms: Sequence[Room]) -> list[Room]:
@@ -413,16 +359,18 @@ def _with_skip_lag(config: Config) -> Config:
 
 def _least_skip_lag(config: Config) -> int:
     """Batches that are planned ahead, for which a decision comes too late."""
-    return window_of(config) + 1 + PREPARED
+    return travel.window_of(config) + 1 + travel.PREPARED
 
 
 def _least_lag(config: Config, order: InputOrder) -> int:
     """Segments that must be decided ahead, so that planning never waits for a decision."""
-    window = window_of(config)
+    window = travel.window_of(config)
     if answers(config).skipping != "none":
-        return 1 + window + 1 + PREPARED  # so few inputs may be left that a segment is one batch
+        return (
+            1 + window + 1 + travel.PREPARED
+        )  # so few inputs may be left that a segment is one batch
     inputs = min(config.ordering.segment * config.batch_size, max(1, order.per_epoch))
-    return 1 + math.ceil((window + 1 + PREPARED) / math.ceil(inputs / config.batch_size))
+    return 1 + math.ceil((window + 1 + travel.PREPARED) / math.ceil(inputs / config.batch_size))
 
 
 def _rooms(

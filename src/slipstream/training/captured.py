@@ -18,7 +18,7 @@ from slipstream.embedding.module import EmbeddingTables
 from slipstream.embedding.spec import Embedded
 from slipstream.errors import ConfigError
 from slipstream.plan import Plan, Planner
-from slipstream.training import build
+from slipstream.training import build, travel
 from slipstream.training.dense import DensePart, worth_compiling
 from slipstream.training.engine import Engine, Stepped, weighted_loss
 from slipstream.training.schedule import rate
@@ -104,7 +104,7 @@ class CapturedStep:
         self._loss = loss or _mean_logloss
         self._order = build.order_of(self._config, dataset)
         build.use_device(self._config)
-        self.recorded = build.kernels_for(self._config, []) == "gpu"
+        self.recorded = travel.kernels_for(self._config, []) == "gpu"
         """Whether steps are recorded, as far as the module allows it."""
         if not self.recorded:
             say(_NOT_RECORDED.format(device=self._config.device))
@@ -168,7 +168,7 @@ class CapturedStep:
             with ExitStack() as stack:
                 stack.enter_context(often_switched())
                 plans = Planner(placement).plans(loader, self._tables.steps + 1)
-                sent = Ahead(self._sent(engine, plans), build.PREPARED)
+                sent = Ahead(self._sent(engine, plans), travel.PREPARED)
                 for plan in stack.enter_context(sent):
                     stepped = list(engine.step(plan))
                     self._tables.steps = plan.step

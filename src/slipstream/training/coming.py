@@ -10,7 +10,7 @@ from slipstream.ahead import Ahead, often_switched
 from slipstream.config import Config
 from slipstream.placement.tier import Room
 from slipstream.plan import Plan
-from slipstream.training import build
+from slipstream.training import travel
 from slipstream.training.engine import Engine
 from slipstream.training.schedule import rate
 from slipstream.training.state import crossed
@@ -39,7 +39,7 @@ class Coming:
             position: Where the first of them begins.
             stack: Ends the threads.
         """
-        ahead = build.plans_ahead(self._config, self._rooms)
+        ahead = travel.plans_ahead(self._config, self._rooms)
         if not ahead:
             return self._one_by_one(plans)
         stack.enter_context(often_switched())
@@ -52,7 +52,7 @@ class Coming:
     def _one_by_one(self, plans: Iterator[Plan]) -> Iterator[list[Plan]]:
         coming: deque[Plan] = deque()
         while True:
-            while len(coming) < build.PREPARED and (plan := next(plans, None)) is not None:
+            while len(coming) < travel.PREPARED and (plan := next(plans, None)) is not None:
                 self._engine.prepare(plan, self._factor(plan))
                 coming.append(plan)
             if not coming:
@@ -61,7 +61,7 @@ class Coming:
 
     def _together(self, plans: Iterator[Plan], position: int) -> Iterator[list[Plan]]:
         """Plans that go to a device together: something can be due only after the last of them."""
-        many = build.together(self._config, self._rooms)
+        many = travel.together(self._config, self._rooms)
         some: list[Plan] = []
         try:
             for plan in plans:

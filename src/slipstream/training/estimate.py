@@ -25,7 +25,7 @@ from slipstream.placement.tier import Room
 from slipstream.skew.popularity import Popularity
 from slipstream.skipping.hot import hot_bytes
 from slipstream.skipping.rules import rule
-from slipstream.training import build
+from slipstream.training import build, travel
 from slipstream.training.checkpoint.save import RANGE_BYTES
 from slipstream.training.estimate_device import device_parts, ring_bytes, what_fits
 from slipstream.training.footprint import step_bytes, without_values
@@ -155,7 +155,7 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
 
 def _pages(config: Config, rooms: Sequence[Room]) -> int:
     """Plans that there is room for on their way to a GPU."""
-    return STRIDES * build.together(config, rooms)
+    return STRIDES * travel.together(config, rooms)
 
 
 def does_not_fit(
@@ -217,7 +217,7 @@ def _fast(
     ranked = _RANKED if any(len(room.keep) for room in rooms) else 0
     known = (_ROW + ranked) * sum(group.rows for group in layout.groups)
     steps = math.ceil(len(build.order_of(config, dataset)) / config.batch_size)
-    window = min(build.window_of(config), steps)
+    window = min(travel.window_of(config), steps)
     each = _PLANNED * _lookups(layout, dataset) + _input_bytes(dataset)
     return slots + known + math.ceil(window * config.batch_size * each)
 
@@ -280,9 +280,9 @@ def _loader(dataset: Dataset, config: Config, rooms: Sequence[Room] | None) -> i
     input_bytes = _input_bytes(dataset)
     total = 0.0
     sizes = [config.batch_size, config.evaluate.batch_size or config.batch_size]
-    if build.plans_ahead(config, rooms):
-        read, sent = build.read_at_once(config, rooms), build.together(config, rooms)
-        batches = build.window_of(config) + _BLOCKS_PLANNED * read + _STRIDES_HELD * sent
+    if travel.plans_ahead(config, rooms):
+        read, sent = travel.read_at_once(config, rooms), travel.together(config, rooms)
+        batches = travel.window_of(config) + _BLOCKS_PLANNED * read + _STRIDES_HELD * sent
         steps = build.steps_of(config, build.order_of(config, dataset))
         total += input_bytes * sizes.pop(0) * min(batches, steps)
     for size in sizes:

@@ -23,7 +23,7 @@ from slipstream.models import Model
 from slipstream.placement.counting import found_out
 from slipstream.plan import Plan, Planner
 from slipstream.skew.popularity import row_bytes
-from slipstream.training import build
+from slipstream.training import build, travel
 from slipstream.training.checkpoint import Checkpoints, Found, load
 from slipstream.training.coming import Coming
 from slipstream.training.diverged import DivergedError, diverged_after, diverged_in
@@ -210,15 +210,15 @@ class Trainer:
 
     def run_through(self) -> None:
         """Train until the inputs are used up, or until validation gets no better."""
-        ahead = build.plans_ahead(self.config, self.rooms)
+        ahead = travel.plans_ahead(self.config, self.rooms)
         loader = self._stack.enter_context(
             Loader(
                 self.dataset.train,
                 self.config.batch_size,
                 order=self.order,
-                ahead=3 * build.read_at_once(self.config, self.rooms) if ahead else 1,
+                ahead=3 * travel.read_at_once(self.config, self.rooms) if ahead else 1,
                 threads=3 if ahead else 1,
-                at_once=build.read_at_once(self.config, self.rooms) if ahead else None,
+                at_once=travel.read_at_once(self.config, self.rooms) if ahead else None,
             )
         )
         tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)

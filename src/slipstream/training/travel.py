@@ -1,0 +1,73 @@
+"""How plans travel to a GPU: how far ahead they are made, and how many go together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slipstream.config import Config
+from slipstream.placement.tier import Room
+from slipstream.training.strategies import answers
+
+PREPARED = 3
+"""Plans whose rows are on their way while a step is at work; of a GPU, so many times as many."""
+SCANS_AHEAD = 3
+"""Times as many batches are scanned ahead as are read at once."""
+# What travels to a GPU together: every hand-over from thread to thread costs as much as some steps.
+_TOGETHER_BATCHES, _TOGETHER_INPUTS = 64, 1 << 18
+_READ_INPUTS = 1 << 17
+
+
+def kernels_for(config: Config, rooms: Sequence[Room] | None) -> str:
+    """Which kernels move rows: those of a GPU where the fast tier is in its memory."""
+    return "cpu" if rooms is None or config.device == "cpu" else "gpu"
+
+
+def plans_ahead(config: Config, rooms: Sequence[Room] | None) -> int:
+    """How many times a thread of its own has plans ready for a GPU; 0 plans between the steps."""
+    return 0 if _waits(config) or kernels_for(config, rooms) != "gpu" else PREPARED
+
+
+def _waits(config: Config) -> bool:
+    """Whether batches are decided on the way, so that not any number can be asked for ahead.
+
+    An order that waits for a loss, and a rule that decides what is skipped, know of a few.
+    """
+    return answers(config).ordering == "apart" or answers(config).skipping != "none"
+
+
+def window_of(config: Config) -> int:
+    """The most batches that are planned ahead of the one being trained; 0 without a fast tier."""
+    tier = answers(config).placement
+    if tier is None:
+        return 0
+    window = tier.window
+    if tier.keep and window > 1 and config.device != "cpu" and not _waits(config):
+        most = _most_together(config)
+        window = max(window, 2 * most + min(most, _most_read(config)))
+    return config.placement.window or window
+
+
+def together(config: Config, rooms: Sequence[Room] | None) -> int:
+    """How many plans travel to a GPU together.
+
+    Rows that a plan waits for left a window before it, less what is read at once: that is at least
+    two times as many plans. So while some are stepped through, the rows of the next are read.
+    """
+    if not plans_ahead(config, rooms):
+        return 1
+    window = window_of(config)
+    most = max(window // 3, (window - _most_read(config)) // 2)
+    return max(1, min(most, _most_together(config)))
+
+
+def _most_together(config: Config) -> int:
+    return max(4, min(_TOGETHER_BATCHES, _TOGETHER_INPUTS // config.batch_size))
+
+
+def _most_read(config: Config) -> int:
+    return max(1, _READ_INPUTS // config.batch_size)
+
+
+def read_at_once(config: Config, rooms: Sequence[Room] | None) -> int:
+    """How many batches are read and planned at once, where plans travel together."""
+    return min(together(config, rooms), _most_read(config))
