@@ -170,6 +170,16 @@ def test_over_many_steps_slots_are_right_in_every_group_with_little_room(data):
     assert [len(slots) for slots in where] == [len(room.keep) for room in rooms], "all have left"
 
 
+@pytest.mark.parametrize(("slots", "together"), [(200, 4), (9, 1)])
+def test_batches_of_several_groups_are_planned_at_once_where_all_groups_have_room(slots, together):
+    layout = layout_of([90, 80], dims=(2, 4))
+    batches = batches_of([90, 80], [5] * 12, 5, np.random.default_rng(0), at_once=4)
+    rooms = [Room(min(slots, 90), np.arange(1)), Room(min(slots, 80), np.arange(1))]
+    placed = list(Cold(layout, ["c0", "c1"], rooms, 8, at_once=4).place(batches, 1))
+    for one in placed:
+        assert {len(group.many.fills) - 1 for group in one.groups} == {together}
+
+
 def test_rows_sent_away_are_awaited_before_they_come_again():
     layout = layout_of([9])
     ids = [[0], [1], [0]]

@@ -177,7 +177,12 @@ class _Some:
 
         All of these fit, but perhaps for the last. The next plan is that of `first`.
         """
-        count = len(self.batches) if len(tiers) == 1 else 1
+        # Of several groups one may have no room where another has: then batches enter one by one.
+        pairs = zip(tiers, self._found, strict=True)
+        roomy = all(
+            one.bounds[-1] - one.bounds[0] <= tier.room - tier.wanted for tier, one in pairs
+        )
+        count = len(self.batches) if len(tiers) == 1 or roomy else 1
         all_of = zip(tiers, self._found, self._before, self._new, strict=True)
         for tier, found, before, new in all_of:
             some = found.bounds[: count + 1]

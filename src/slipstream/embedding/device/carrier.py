@@ -133,7 +133,7 @@ class Carrier:
         packing = self._packing
         assert packing is not None, "it was chosen before"
         if self._in is None or self._in.sections is not packing.sections:
-            self._in = Ring(packing.sections, STRIDES * self.together, self._arena.device)
+            self._in = self._ring(packing.sections)
         plans = [one.plan for one in coming]
         stride = Stride(packing, self._in.take(len(coming)), plans, self.piece)
         # Most of the bytes are those of the inputs: other threads pack them meanwhile.
@@ -156,6 +156,13 @@ class Carrier:
                 self._pack_rows(packing, one, into, done=run.many is not None)
         self._coming.update(one.plan.step for one in coming)
         self._to_read.put(stride)
+
+    def _ring(self, sections: Sections) -> Ring:
+        """Pages for all strides that are under way."""
+        ring = Ring(sections, STRIDES * self.together, self._arena.device)
+        if self._stopped:  # whoever was told to stop knows nothing of this one
+            ring.stop()
+        return ring
 
     def packing_for(self, plans: Sequence[Plan], before: Packing | None = None) -> Packing:
         """How to pack plans: as before, if they fit."""
@@ -209,7 +216,7 @@ class Carrier:
     def room_for_outcome(self, sections: Sections, count: int) -> Pages:
         """Pages for what so many steps will give."""
         if self._out is None or self._out.sections is not sections:
-            self._out = Ring(sections, STRIDES * self.together, self._arena.device)
+            self._out = self._ring(sections)
         try:
             return self._out.take(count)
         except SlipstreamError:

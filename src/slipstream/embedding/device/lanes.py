@@ -68,9 +68,13 @@ class Lane:
         Libraries keep memory for each stream that they were used in, for good: so it is always the
         same one.
         """
-        if device not in _RECORDING:
-            _RECORDING[device] = Lane(device)
-        return _RECORDING[device]
+        number = device.index
+        if number is None and device.type == "cuda":
+            number = torch.cuda.current_device()
+        key = (device.type, number)
+        if key not in _RECORDING:
+            _RECORDING[key] = Lane(device)
+        return _RECORDING[key]
 
     def used(self) -> AbstractContextManager[Any]:
         """What is asked of the device in this context is done in the lane."""
@@ -116,4 +120,4 @@ class Lane:
         return Mark(event)
 
 
-_RECORDING: dict[torch.device, Lane] = {}
+_RECORDING: dict[tuple[str, int | None], Lane] = {}
