@@ -32,8 +32,8 @@ def compiled(kernel, number, types=None, **constants):
         elif name in SCALARS and not (name == "count" and kernel is moves._copy):
             signature[name] = "i32"
         else:
-            types = PAGES if kernel is pages._copy else TYPES
-            signature[name] = types.get(name, "*i64" if name == "order" else "*i32")
+            known = PAGES if kernel is pages._copy else TYPES
+            signature[name] = known.get(name, "*i64" if name == "order" else "*i32")
     fixed = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
     made = triton.compile(ASTSource(kernel, signature, constexprs=fixed), target=TARGET)
     assert "ptx" in made.asm
