@@ -51,6 +51,17 @@ def test_it_is_the_loss_and_the_gradient_of_pytorch(capacity, seed, kind, scale)
     assert float(loss) == pytest.approx(float(wanted.detach()), rel=1e-5, abs=1e-7)
 
 
+def test_logits_may_be_a_column_of_something_wider():
+    wide = torch.arange(12.0, device=DEVICE).view(6, 2)
+    ones, spans = torch.ones(6, device=DEVICE), torch.tensor([0, 6], dtype=torch.int32).to(DEVICE)
+    found = []
+    for logits in (wide[:, 1], wide[:, 1].clone()):
+        told, loss = torch.zeros(6, device=DEVICE), torch.zeros(1, device=DEVICE)
+        gradient = tell(logits, 0 * ones, ones, 0 * ones, spans, 0, told, loss)
+        found.append([gradient.tolist(), told.tolist(), loss.tolist()])
+    assert found[0] == found[1]
+
+
 def test_a_logit_that_is_not_a_number_shows_and_one_of_another_part_does_not():
     given = torch.tensor([0.5, math.nan, 2.0], device=DEVICE)
     ones = torch.ones(3, device=DEVICE)

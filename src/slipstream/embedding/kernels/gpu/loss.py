@@ -38,6 +38,7 @@ def tell(
     Returns:
         As many numbers as logits, of their precision.
     """
+    logits = logits.contiguous()
     gradient = torch.empty_like(logits)
     _tell[(1,)](
         *(logits, labels, weight, offset, spans, gradient, told, loss, len(labels)),
