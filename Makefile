@@ -33,7 +33,7 @@ lint: $(READY)
 	@$(BUDGET) lint 60 sh -c '$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy'
 
 test: lint
-	@$(BUDGET) "unit tests" 300 $(PYTEST) -n 2 -m "not slow and not process and not docs"
+	@$(BUDGET) "unit tests" 360 $(PYTEST) -n 2 -m "not slow and not process and not docs"
 	@$(BUDGET) "tests with real processes" 210 $(PYTEST) -n 2 -m "process and not slow"
 	@$(BUDGET) "docs" 100 $(PYTEST) -n 2 -m "docs and not slow"
 

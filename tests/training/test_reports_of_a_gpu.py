@@ -39,7 +39,7 @@ def told(run):
 def test_a_report_says_the_same_whether_its_steps_are_waited_for_or_not(
     every, tmp_path, monkeypatch
 ):
-    train(clicks(480), keys(every), tmp_path / "ours")
+    train(clicks(336), keys(every), tmp_path / "ours")
     step_all = RecordedEngine.step_all
 
     def one_by_one(self, plans):
@@ -49,7 +49,7 @@ def test_a_report_says_the_same_whether_its_steps_are_waited_for_or_not(
 
     monkeypatch.setattr(RecordedEngine, "step_all", one_by_one)
     monkeypatch.setattr(travel, "together", lambda *_: 1)
-    train(clicks(480), keys(every), tmp_path / "waiting")
+    train(clicks(336), keys(every), tmp_path / "waiting")
     ours = told(tmp_path / "ours")
     assert len(ours) > 2
     assert ours == told(tmp_path / "waiting")
