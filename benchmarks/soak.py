@@ -204,6 +204,9 @@ def soak(dataset: Any, asked: Any, say: Callable[[str], None] = print) -> list[s
                 if getattr(one, what) > getattr(base, what) + SPARE:
                     more = (getattr(one, what) - getattr(base, what)) >> 20
                     wrong.append(f"The {what}'s memory grew by {more} MiB up to round {number}.")
+    compared = max(0, number - 2 * len(asked.kinds))
+    say(f"Memory was compared in {compared} rounds." if compared else
+        "Too few rounds to say whether memory grows: give it more --seconds.")  # fmt: skip
     return wrong
 
 
@@ -239,7 +242,7 @@ def main() -> int:
     finally:
         for one in spinning:
             one.kill()
-    print("\n".join(wrong) or "Nothing drifted and nothing grew.")
+    print("\n".join(wrong) or "Nothing was wrong.")
     return int(bool(wrong))
 
 
