@@ -5,14 +5,15 @@ python benchmarks/gpu.py [--parts fast hybrid ...] [--out FOLDER] [--minutes 9.5
 
 Criteo-Kaggle shape with all of its 33.76 M rows, and Criteo-Terabyte shape with 187.8 M; ids by a
 power law, made here and packed on disk. Every contender is trained from the packed data set, ours
-through `train`. Samples a second are by the clock, from a step on at which everything is compiled
-and the fast tier is full; "busy" is how long some kernel is at work for a step, "copies" the same
-of copies, by the profiler in steps after those that are timed. Misses are distinct rows that had to
-come, an input; bytes are those of rows (of plain: of vectors and gradients), both ways, an input.
-Each line is printed and written to gpu.jsonl in the folder of --out as soon as it is known; there
-it also says how much of a core each thread of the host had for our own runs, and with the profiler
-the time of every kernel. A part that cannot run here says why, and the others go on; at the end one
-table has every floor with what was reached.
+through `train`; FBGEMM finds its inputs on the GPU, since it does not read any. Samples a second
+are by the clock, from a step on at which everything is compiled and the fast tier is full; "busy"
+is how long some kernel is at work for a step, "copies" the same of copies, by the profiler in steps
+after those that are timed. Misses are distinct rows that had to come, an input; bytes are those of
+rows (of plain: of vectors and gradients), both ways, an input. Each line is printed and written to
+gpu.jsonl in the folder of --out as soon as it is known; there it also says how much of a core each
+thread of the host had for our own runs, and with the profiler the time of every kernel, and of all
+of them one by one: more than "busy" where some go on together. A part that cannot run here says
+why, and the others go on; at the end one table has every floor with what was reached.
 
 Parts, each of which can run alone:
   fast        5 % of the bytes of all rows on the GPU, exponent 1.05, two optimizers, two batches

@@ -32,7 +32,7 @@ class Busy:
             self._profile.start()
 
     def end(self, steps: int) -> dict[str, Any]:
-        """Milliseconds a step: some kernel at work, some copy at work, and the longest kernels."""
+        """Milliseconds a step: some kernel at work, all of them one by one, copies, each kernel."""
         if self._profile is None:
             return {}
         torch.cuda.synchronize()
@@ -49,7 +49,7 @@ class Busy:
         one_by_one = sum(last - first for first, last in spans[False])
         return {
             "busy_ms": covered(spans[False]) / steps / 1e3,
-            "one_by_one_ms": one_by_one / steps / 1e3,  # more than busy: some went on side by side
+            "one_by_one_ms": one_by_one / steps / 1e3,
             "copies_ms": covered(spans[True]) / steps / 1e3,
             "kernels": {name: round(total / steps / 1e3, 4) for name, total in shown},
         }

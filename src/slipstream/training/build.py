@@ -366,9 +366,8 @@ def _least_lag(config: Config, order: InputOrder) -> int:
     """Segments that must be decided ahead, so that planning never waits for a decision."""
     window = travel.window_of(config)
     if answers(config).skipping != "none":
-        return (
-            1 + window + 1 + travel.PREPARED
-        )  # so few inputs may be left that a segment is one batch
+        # So few inputs may be left that a segment is one batch.
+        return 1 + window + 1 + travel.PREPARED
     inputs = min(config.ordering.segment * config.batch_size, max(1, order.per_epoch))
     return 1 + math.ceil((window + 1 + travel.PREPARED) / math.ceil(inputs / config.batch_size))
 

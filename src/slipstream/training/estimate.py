@@ -76,8 +76,8 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
     """The memory that `train` takes with this configuration, from shapes alone.
 
     Args:
-        dataset: What will be trained on; only its manifest is read, and, where checkpoints are
-            saved on the way, how often each id occurs.
+        dataset: What will be trained on; only its manifest is read, and, where there is a fast tier
+            or checkpoints are saved on the way, how often each id occurs.
         config: How.
 
     Example:
@@ -121,7 +121,10 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
     lookups, evaluated = _lookups(layout, dataset), config.evaluate.batch_size or config.batch_size
     if rooms is not None:
         finished = build.device_finishes(config, layout, dataset, rooms)
-        popularity = Popularity.of(layout, dataset.counts)
+        popularity, sent = (
+            Popularity.of(layout, dataset.counts),
+            STRIDES * travel.together(config, rooms),
+        )
         rings, scored = (
             ring_bytes(
                 layout,
@@ -132,7 +135,7 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
                 pages=pages,
             )
             for size, said, pages in (
-                (config.batch_size, None if finished else lookups, _pages(config, rooms)),
+                (config.batch_size, None if finished else lookups, sent),
                 (evaluated, None, SCORED),
             )
         )
@@ -151,11 +154,6 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
         scored_inputs=min(evaluated, len(dataset.evaluation)),
     )
     return Estimate(host, device)
-
-
-def _pages(config: Config, rooms: Sequence[Room]) -> int:
-    """Plans that there is room for on their way to a GPU."""
-    return STRIDES * travel.together(config, rooms)
 
 
 def does_not_fit(

@@ -211,14 +211,15 @@ class Trainer:
     def run_through(self) -> None:
         """Train until the inputs are used up, or until validation gets no better."""
         ahead = travel.plans_ahead(self.config, self.rooms)
+        at_once = travel.read_at_once(self.config, self.rooms)
         loader = self._stack.enter_context(
             Loader(
                 self.dataset.train,
                 self.config.batch_size,
                 order=self.order,
-                ahead=3 * travel.read_at_once(self.config, self.rooms) if ahead else 1,
-                threads=3 if ahead else 1,
-                at_once=travel.read_at_once(self.config, self.rooms) if ahead else None,
+                ahead=travel.READERS * at_once if ahead else 1,
+                threads=travel.READERS if ahead else 1,
+                at_once=at_once if ahead else None,
             )
         )
         tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)

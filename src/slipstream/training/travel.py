@@ -10,6 +10,8 @@ from slipstream.training.strategies import answers
 
 PREPARED = 3
 """Plans whose rows are on their way while a step is at work; of a GPU, so many times as many."""
+READERS = 3
+"""Threads that read inputs for a GPU, and times as many batches are read ahead as are at once."""
 SCANS_AHEAD = 3
 """Times as many batches are scanned ahead as are read at once."""
 # What travels to a GPU together: every hand-over from thread to thread costs as much as some steps.

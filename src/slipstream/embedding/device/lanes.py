@@ -42,6 +42,7 @@ class Lane:
     """
 
     _beside: ClassVar[WeakSet[Lane]] = WeakSet()
+    _recorders: ClassVar[dict[int, Lane]] = {}
     _making = threading.Lock()
 
     def __init__(self, device: torch.device, *, current: bool = False) -> None:
@@ -68,13 +69,12 @@ class Lane:
         Libraries keep memory for each stream that they were used in, for good: so it is always the
         same one.
         """
-        number = device.index
-        if number is None and device.type == "cuda":
-            number = torch.cuda.current_device()
-        key = (device.type, number)
-        if key not in _RECORDING:
-            _RECORDING[key] = Lane(device)
-        return _RECORDING[key]
+        if device.type != "cuda":
+            return Lane(device)
+        number = torch.cuda.current_device() if device.index is None else device.index
+        if number not in Lane._recorders:
+            Lane._recorders[number] = Lane(device)
+        return Lane._recorders[number]
 
     def used(self) -> AbstractContextManager[Any]:
         """What is asked of the device in this context is done in the lane."""
@@ -118,6 +118,3 @@ class Lane:
         event = torch.cuda.Event()
         event.record(self.stream)
         return Mark(event)
-
-
-_RECORDING: dict[tuple[str, int | None], Lane] = {}

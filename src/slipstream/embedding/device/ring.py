@@ -112,7 +112,7 @@ class Ring:
         if self._next > self._pages:  # what is left at the end is too little: it is passed over
             self._next = count
         first = self._next - count
-        marks, self._made = [self._made], Mark()  # once: it costs as much as some steps
+        marks, self._made = [self._made], Mark()  # once is enough
         with self._changed:
             while self._taken and _in_the_way(self._taken[0], begin, first, self._next):
                 before = self._taken.popleft()
