@@ -105,6 +105,22 @@ class Feature:
     length: int = 0
 
 
+class InSlots(NamedTuple):
+    """Where the rows of a group whose features are all single are in the memory of a device.
+
+    Args:
+        records: What is in the slots, int32 `[slots, words]`.
+        slots: The slot of each row, int32 `[features, capacity]`; -1 stands for zeros.
+        span: int32, the first input that counts and the one after the last; others have zeros.
+        shape: What kernels must know of a record.
+    """
+
+    records: Tensor
+    slots: Tensor
+    span: Tensor
+    shape: tuple[int, ...]
+
+
 class Embedded(NamedTuple):
     """What a lookup gives the model.
 
@@ -112,11 +128,14 @@ class Embedded(NamedTuple):
         vectors: For each group of the layout its features, `[capacity, features, dim]`.
         sequences: For each sequence feature of the layout its steps, `[capacity, length, dim]`.
         lengths: For each sequence feature how many of its steps there are, int64 `[capacity]`.
+        in_slots: For each group where its rows are, if the model reads them by itself. Its vectors
+            then only collect gradients: what they hold is no row.
     """
 
     vectors: tuple[Tensor, ...]
     sequences: tuple[Tensor, ...] = ()
     lengths: tuple[Tensor, ...] = ()
+    in_slots: tuple[InSlots, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from slipstream.models.layers import dense_norm, mlp, normal
 from slipstream.models.model import Model
 
 if torch.cuda.is_available():
-    from slipstream.models.kernels import dots
+    from slipstream.models.kernels import dots, dots_of_rows
 
 
 class Dlrm(Model):
@@ -58,14 +58,31 @@ class Dlrm(Model):
         sizes = (dim + self.interaction.pairs, *config.top, 1)
         self.top = mlp(sizes, generator, last="none", biases="normal")
 
+    @property
+    def reads_slots(self) -> bool:
+        """Whether its interaction reads rows from their slots: on a GPU, if all are single."""
+        weight, layout = self.top[0].weight, self.layout
+        return (
+            weight.is_cuda
+            and weight.dtype != torch.float64
+            and len(layout.groups) == len(self.features) == 1
+            and all(feature.kind == "single" for feature in layout.features)
+            and all(part.as_they_are for part in self.features)
+            and layout.groups[0].storage != "fp64"
+            and dots.holds(len(layout.features), layout.groups[0].dim)
+        )
+
     def forward(self, dense: Tensor, embedded: Embedded) -> Tensor:
         """The logits `[B]` of inputs with dense values `[B, D]` and these embedding vectors."""
         if self.constant is None:
             first = self.bottom(self.norm(dense))
         else:
             first = self.constant.expand(dense.shape[0], -1)
-        features = [part(embedded.vectors) for part in self.features]
-        return self.top(self.interaction.of(first, features)).squeeze(1)
+        if embedded.in_slots:
+            made = self.interaction.of_rows(first, embedded)
+        else:
+            made = self.interaction.of(first, [part(embedded.vectors) for part in self.features])
+        return self.top(made).squeeze(1)
 
 
 class DotInteraction(nn.Module):  # type: ignore[misc]
@@ -97,11 +114,22 @@ class DotInteraction(nn.Module):  # type: ignore[misc]
         """
         if first.is_cuda:
             joined = others[0] if len(others) == 1 else torch.cat([*others], 1)
-            if torch.is_autocast_enabled("cuda"):
-                first = first.to(torch.get_autocast_dtype("cuda"))
+            first = _as_products(first)
             if dots.fits(first, joined):
                 return dots.dot_interaction(first, joined)
         return self(torch.cat([first.unsqueeze(1), *others], 1))
+
+    def of_rows(self, first: Tensor, embedded: Embedded) -> Tensor:
+        """The same as `of`, on a GPU, with rows that are read from their slots."""
+        (vectors,), (rows,) = embedded.vectors, embedded.in_slots
+        return dots_of_rows.dot_interaction_of_rows(_as_products(first), vectors, rows)
+
+
+def _as_products(first: Tensor) -> Tensor:
+    """The vectors in the type that products on a GPU are computed in."""
+    if torch.is_autocast_enabled("cuda"):
+        return first.to(torch.get_autocast_dtype("cuda"))
+    return first
 
 
 class _PairDots(torch.autograd.Function):  # type: ignore[misc]

@@ -67,6 +67,12 @@ class Alike(nn.Module):  # type: ignore[misc]
         self.register_buffer("index", chosen, persistent=False)
         self.adapt = adapt
 
+    @property
+    def as_they_are(self) -> bool:
+        """Whether it gives the vectors of one group, and nothing is done to them."""
+        done = (self.index, self.adapt.scale, self.adapt.project)
+        return len(self.groups) == 1 and all(one is None for one in done)
+
     def forward(self, vectors: tuple[Tensor, ...]) -> Tensor:
         """The features of a lookup's `vectors`, `[B, features, dim]`."""
         mine = [vectors[group] for group in self.groups]

@@ -26,6 +26,11 @@ class Model(nn.Module):  # type: ignore[misc]
     def __init__(self, inputs: Inputs, config: Any, generator: Generator) -> None:  # noqa: ARG002
         super().__init__()
 
+    @property
+    def reads_slots(self) -> bool:
+        """Whether it reads rows by itself where a lookup says which slots they are in."""
+        return False
+
     def forward(self, dense: Tensor, embedded: Embedded) -> Tensor:
         """The logits `[B]` of inputs with dense values `[B, D]` and these embedding vectors."""
         raise NotImplementedError

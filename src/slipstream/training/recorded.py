@@ -280,9 +280,11 @@ class RecordedEngine(Engine):
         self._side.after(self._carrier.compute)
         with self._side.used():  # nothing needs it before rows move
             arena.touch(plan)
-        embedded = []
+        model, embedded = self.dense.model, []
+        # An arena for one step has a size of its own, which a compiled model would be compiled for.
+        in_slots = isinstance(model, Model) and model.reads_slots and arena is self._arena
         for part in range(self._parts):
-            embedded.append(arena.lookup(plan, part))
+            embedded.append(arena.lookup(plan, part, in_slots=in_slots))
             self._backward(plan, gives, part, embedded[-1])
         self._carrier.compute.after(self._side)
         arena.move(plan, embedded)

@@ -9,6 +9,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from slipstream.embedding.kernels.gpu import dense, lookup, loss, moves, pages, place, touch, update
+from slipstream.embedding.kernels.gpu.rows import BF16, FP32, SPLIT, Shape
 from slipstream.models.kernels import dots
 
 TARGET = GPUTarget("cuda", 90, 32)
@@ -76,10 +77,17 @@ for number, tf32, count, dim in (
     ("fp32", True, 26, 64),
     ("fp32", False, 3, 5),
 ):
-    sizes = {name: size for name, size in dots._sizes(count, dim).items() if name.isupper()}
     narrow = dict.fromkeys(("first", "out", "gradient", "for_first"), f"*{number}")
-    wide = dict.fromkeys(("vectors", "for_vectors"), "*fp32")
+    wide = dict.fromkeys(("values", "for_vectors"), "*fp32")
+    nowhere = dict.fromkeys(("halves", "slots", "span"))
+    beside = (dots.Others((count, dim), None), nowhere)
+    in_slots = [
+        (dots.Others((count, dim), None, shape=Shape(storage, dim + 1, dim, dim, dim)), {})
+        for storage in (FP32.value, BF16.value, SPLIT.value)
+    ]
     for kernel in (dots._dots, dots._dots_backward):
         types = {n: kind for n, kind in (narrow | wide).items() if n in kernel.arg_names}
-        compiled(kernel, number, types, TF32=tf32, **sizes)
+        for others, fixed in (beside, *in_slots):
+            sizes = {name: size for name, size in dots._sizes(others).items() if name.isupper()}
+            compiled(kernel, number, types, TF32=tf32, **fixed, **sizes)
 print("all compiled")

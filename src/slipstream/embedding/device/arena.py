@@ -11,7 +11,7 @@ from slipstream.embedding.device.group_packing import COUNTS
 from slipstream.embedding.kernels.gpu import lookup, moves, touch, update
 from slipstream.embedding.kernels.gpu import place as placing
 from slipstream.embedding.kernels.gpu.rows import Shape
-from slipstream.embedding.spec import Embedded, Group, Layout
+from slipstream.embedding.spec import Embedded, Group, InSlots, Layout
 from slipstream.errors import ConfigError
 from slipstream.plan import Moves, Numbered
 
@@ -108,18 +108,29 @@ class Arena:
             moves.take(records, plan[f"{number}.evict"], count, out[f"{number}.left"])
             out[f"{number}.touched"].copy_(plan[f"{number}.counts"][:1])
 
-    def lookup(self, plan: Packed, part: int = 0) -> Embedded:
-        """The vectors of one part of a batch, zeros elsewhere: leaves that collect gradients."""
+    def lookup(self, plan: Packed, part: int = 0, *, in_slots: bool = False) -> Embedded:
+        """The vectors of one part of a batch, zeros elsewhere: leaves that collect gradients.
+
+        Args:
+            plan: The plan of the batch.
+            part: Which part.
+            in_slots: Only say where rows are, for a model that reads them by itself; all features
+                are single then.
+        """
         span = plan["spans"][part : part + 2]
         inputs = len(plan["labels"])
-        vectors, sequences, lengths = [], {}, {}
+        vectors, sequences, lengths, where = [], {}, {}, []
         for number, group in enumerate(self.layout.groups):
             shape, records = self.shapes[number], self.records[number]
             made = torch.empty(
                 (inputs, len(group.features), group.dim), dtype=shape.dtype, device=self.device
             )
             slots = plan[f"{number}.slots"]
-            lookup.singles(records, slots, self._places[number], span, made, list(shape))
+            if in_slots:
+                assert len(slots) == len(group.features), "lists are no rows that lie in a slot"
+                where.append(InSlots(records, slots, span, shape))
+            else:
+                lookup.singles(records, slots, self._places[number], span, made, list(shape))
             for place, n in enumerate(group.features):
                 kind = self.layout.features[n].kind
                 if kind != "single":
@@ -136,9 +147,8 @@ class Arena:
                 lookup.steps(records, values, offsets, span, steps, list(shape))
                 sequences[n], lengths[n] = steps.requires_grad_(), offsets.diff().long()
         order = self.layout.sequences
-        return Embedded(
-            tuple(vectors), tuple(sequences[n] for n in order), tuple(lengths[n] for n in order)
-        )
+        steps_of, lengths_of = (tuple(one[n] for n in order) for one in (sequences, lengths))
+        return Embedded(tuple(vectors), steps_of, lengths_of, tuple(where))
 
     def move(self, plan: Packed, parts: Sequence[Embedded]) -> None:
         """Move the rows by the gradients that the lookups of all parts have collected."""

@@ -2,20 +2,28 @@
 
 Step by step it takes ten: vectors put together, all products, the triangle picked out of them, put
 beside the first vector, and the same backwards. Here an input's vectors are read once, multiplied,
-and what the next layer reads is written; nothing in between goes through memory.
+and what the next layer reads is written; nothing in between goes through memory. Vectors are read
+where they lie: beside each other, or as rows in their slots (`dots_of_rows`).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from slipstream.embedding.kernels.gpu.rows import Shape, read
+
 _MOST = 64
 """The most vectors of an input, and the most elements of one, that a kernel takes at a time."""
+
+
+def holds(count: int, dim: int) -> bool:
+    """Whether the kernels have room for so many vectors beside the first, of so many elements."""
+    return count < _MOST and dim <= _MOST
 
 
 def fits(first: Tensor, vectors: Tensor) -> bool:
@@ -27,8 +35,7 @@ def fits(first: Tensor, vectors: Tensor) -> bool:
     """
     return (
         first.is_cuda
-        and vectors.shape[1] < _MOST
-        and vectors.shape[2] <= _MOST
+        and holds(*vectors.shape[1:])
         and torch.float64 not in (first.dtype, vectors.dtype)
     )
 
@@ -50,30 +57,69 @@ def dot_interaction(first: Tensor, vectors: Tensor) -> Tensor:
         first: `[B, dim]`; what comes out has its type.
         vectors: The others, `[B, count, dim]`.
     """
-    tf32 = first.dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32
-    return _forward(first.contiguous(), vectors.contiguous(), tf32)
+    return _forward(first.contiguous(), vectors.contiguous(), in_tf32(first))
+
+
+def in_tf32(first: Tensor) -> bool:
+    """Whether products have 10 bits of fraction, as other matrix products then have."""
+    return first.dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32
+
+
+class Others(NamedTuple):
+    """What the first vectors interact with, as kernels read it.
+
+    Args:
+        size: How many there are of an input, and the elements of each.
+        values: The vectors, `[B, count, dim]`; or records, as numbers.
+        halves: Records as the bits of halves.
+        slots: Which record is each input's, `[count, B]`.
+        span: The first input that counts and the one after the last.
+        shape: That of the records; None says that `values` are the vectors.
+    """
+
+    size: tuple[int, int]
+    values: Tensor
+    halves: Tensor | None = None
+    slots: Tensor | None = None
+    span: Tensor | None = None
+    shape: Shape | None = None
+
+    @property
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """What a kernel is given of them."""
+        return self.values, self.halves, self.slots, self.span
+
+
+def forward(first: Tensor, others: Others, tf32: bool) -> Tensor:
+    """The interaction."""
+    inputs = len(first)
+    out = first.new_empty(inputs, width(*others.size))
+    if inputs:
+        _dots[(inputs,)](first, *others.tensors, out, TF32=tf32, **_sizes(others))
+    return out
+
+
+def backward(gradient: Tensor, first: Tensor, others: Others, tf32: bool) -> tuple[Tensor, Tensor]:
+    """Its gradients: for the first vectors, and for the others `[B, count, dim]`."""
+    inputs = len(first)
+    for_first = torch.empty_like(first)
+    for_vectors = others.values.new_empty(inputs, *others.size)
+    if inputs:
+        read_from, out = (gradient, first, *others.tensors), (for_first, for_vectors)
+        _dots_backward[(inputs,)](*read_from, *out, TF32=tf32, **_sizes(others))
+    return for_first, for_vectors
 
 
 @torch.library.custom_op("slipstream::dot_interaction", mutates_args=())
 def _forward(first: Tensor, vectors: Tensor, tf32: bool) -> Tensor:
-    inputs, count, dim = vectors.shape
-    out = first.new_empty(inputs, width(count, dim))
-    if inputs:
-        _dots[(inputs,)](first, vectors, out, TF32=tf32, **_sizes(count, dim))
-    return out
+    return forward(first, Others(vectors.shape[1:], vectors), tf32)
 
 
 @torch.library.custom_op("slipstream::dot_interaction_backward", mutates_args=())
 def _backward(
     gradient: Tensor, first: Tensor, vectors: Tensor, tf32: bool
 ) -> tuple[Tensor, Tensor]:
-    inputs, count, dim = vectors.shape
-    for_first, for_vectors = torch.empty_like(first), torch.empty_like(vectors)
-    if inputs:
-        _dots_backward[(inputs,)](
-            gradient, first, vectors, for_first, for_vectors, TF32=tf32, **_sizes(count, dim)
-        )
-    return for_first, for_vectors
+    return backward(gradient, first, Others(vectors.shape[1:], vectors), tf32)
 
 
 @_forward.register_fake
@@ -99,8 +145,10 @@ def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
 _forward.register_autograd(_gradients, setup_context=_keep)
 
 
-def _sizes(count: int, dim: int) -> dict[str, int]:
+def _sizes(others: Others) -> dict[str, Any]:
+    count, dim = others.size
     return {
+        "SHAPE": None if others.shape is None else tuple(others.shape),
         "COUNT": count + 1,
         "DIM": dim,
         "WIDTH": width(count, dim),
@@ -111,24 +159,47 @@ def _sizes(count: int, dim: int) -> dict[str, int]:
 
 
 @triton.jit
-def _vectors(first, vectors, at, COUNT: tl.constexpr, DIM: tl.constexpr, row, column):
+def _vectors(
+    first,
+    values,
+    halves,
+    slots,
+    span,
+    at,
+    row,
+    column,
+    SHAPE: tl.constexpr,
+    COUNT: tl.constexpr,
+    DIM: tl.constexpr,
+):
     """All vectors of an input, the first one on top, zeros behind the last."""
     others = (row > 0) & (row < COUNT)
     real = (column < DIM)[None, :]
-    before = vectors + (at * (COUNT - 1) - 1) * DIM
-    found = tl.load(
-        before + row[:, None] * DIM + column[None, :], mask=others[:, None] & real, other=0
-    ).to(first.dtype.element_ty)
+    if SHAPE is None:
+        before = values + (at * (COUNT - 1) - 1) * DIM
+        found = tl.load(
+            before + row[:, None] * DIM + column[None, :], mask=others[:, None] & real, other=0
+        )
+    else:
+        counts = others & (at >= tl.load(span)) & (at < tl.load(span + 1))
+        place = at + (row - 1) * tl.num_programs(0)
+        slot = tl.load(slots + place, mask=counts, other=-1).to(tl.int64)
+        mask = (slot >= 0)[:, None] & real
+        found = read(values, halves, slot[:, None], column[None, :], mask, SHAPE, False)
     top = tl.load(first + at * DIM + column, mask=column < DIM, other=0)
-    return tl.where((row == 0)[:, None], top[None, :], found)
+    return tl.where((row == 0)[:, None], top[None, :], found.to(first.dtype.element_ty))
 
 
 @triton.jit
 def _dots(
     first,
-    vectors,
+    values,
+    halves,
+    slots,
+    span,
     out,
     TF32: tl.constexpr,
+    SHAPE: tl.constexpr,
     COUNT: tl.constexpr,
     DIM: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -137,7 +208,7 @@ def _dots(
 ):
     at = tl.program_id(0).to(tl.int64)
     row, column = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
-    all_ = _vectors(first, vectors, at, COUNT, DIM, row, column)
+    all_ = _vectors(first, values, halves, slots, span, at, row, column, SHAPE, COUNT, DIM)
     precision: tl.constexpr = "tf32" if TF32 else "ieee"
     products = tl.dot(all_, tl.trans(all_), input_precision=precision)
     other = tl.arange(0, ROWS)
@@ -156,10 +227,14 @@ def _dots(
 def _dots_backward(
     gradient,
     first,
-    vectors,
+    values,
+    halves,
+    slots,
+    span,
     for_first,
     for_vectors,
     TF32: tl.constexpr,
+    SHAPE: tl.constexpr,
     COUNT: tl.constexpr,
     DIM: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -176,7 +251,7 @@ def _dots_backward(
     both = tl.load(
         here + DIM + high * (high - 1) // 2 + low, mask=(high < COUNT) & (high != low), other=0
     )
-    all_ = _vectors(first, vectors, at, COUNT, DIM, row, column)
+    all_ = _vectors(first, values, halves, slots, span, at, row, column, SHAPE, COUNT, DIM)
     precision: tl.constexpr = "tf32" if TF32 else "ieee"
     found = tl.dot(both.to(all_.dtype), all_, input_precision=precision)
     real = column < DIM
