@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.library import opcheck
 
+from slipstream.embedding.device.frames import Frame
 from slipstream.embedding.optimizers import RowwiseAdagrad
 from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.embedding.tables import Embeddings
@@ -26,9 +27,9 @@ def rows_of(count, dim, storage, capacity=5, n=4, seed=1):
     return arena_of(Embeddings(layout)), packed(layout, plan_of(layout, capacity, n, seed))
 
 
-def gathered(arena, plan, part=0):
+def gathered(arena, plan, frame=None):
     """Where rows are; vectors that must not be read are no numbers."""
-    found = arena.lookup(plan, part, in_slots=True)
+    found = arena.lookup(plan, frame, in_slots=True)
     with torch.no_grad():
         found.vectors[0].fill_(float("nan"))
     return found.vectors[0], found.in_slots[0]
@@ -39,10 +40,10 @@ def first_of(plan, dim, seed=1, dtype=torch.float32):
     return torch.randn(len(plan["labels"]), dim, generator=draw).to(DEVICE, dtype)
 
 
-def both(arena, plan, first, part=0, ours=of_rows.dot_interaction_of_rows):
+def both(arena, plan, first, frame=None, ours=of_rows.dot_interaction_of_rows):
     """What comes out and the gradients, of rows in slots and of vectors that were looked up."""
-    vectors, rows = gathered(arena, plan, part)
-    plain = arena.lookup(plan, part).vectors[0]
+    vectors, rows = gathered(arena, plan, frame)
+    plain = arena.lookup(plan, frame).vectors[0]
     leaves = [first.clone().requires_grad_() for _ in range(2)]
     made = (ours(leaves[0], vectors, rows), dots.dot_interaction(leaves[1], plain))
     gradient = torch.randn(made[1].shape, generator=torch.Generator().manual_seed(2))
@@ -79,10 +80,10 @@ def test_also_of_as_many_vectors_and_elements_as_there_is_room_for(storage):
 
 def test_inputs_of_another_part_have_rows_of_zeros():
     arena, plan = rows_of(3, 5, "fp32", capacity=6, n=5)
-    plan["spans"].copy_(torch.tensor([0, 2, 6]))
+    plan["spans"].copy_(torch.tensor([0, 2, 1, 4]))
     first = first_of(plan, 5)
-    for part, others in ((0, slice(2, None)), (1, slice(0, 2))):
-        ours, theirs = both(arena, plan, first, part)
+    for frame, others in ((Frame(0, 0, 3), slice(2, None)), (Frame(1, 1, 6), slice(0, 1))):
+        ours, theirs = both(arena, plan, first[frame.inputs], frame)
         assert_same_bits(ours, theirs)
         assert not ours[0][others, 5:].any()
         assert ours[0][:, 5:].any()

@@ -11,14 +11,15 @@ from itertools import count
 import numpy as np
 import pytest
 import torch
-from small_runs import clicks, config, stop_after
+from small_runs import clicks, config, skewed, stop_after
 
 from slipstream.embedding.device import carrier
 from slipstream.embedding.device.arena import Arena
 from slipstream.embedding.device.carrier import Carrier
+from slipstream.embedding.device.frames import Frames
 from slipstream.embedding.device.gather import Pool
 from slipstream.embedding.device.lanes import Lane
-from slipstream.training import travel
+from slipstream.training import recorded, travel
 from slipstream.training.loop import StoppedError, Trainer, train
 from slipstream.training.recorded import RecordedEngine
 from slipstream.training.state import Hooks
@@ -79,7 +80,7 @@ def test_an_error_in_a_step_ends_a_thread_that_waits_for_its_pages(tmp_path, mon
     run, lengths, raised = RecordedEngine._run, [], []
 
     def fail(self, turn, steps):
-        lengths.append(steps)
+        lengths.append(len(steps))
         if len(lengths) == 5:
             time.sleep(0.5)  # the thread waits by then
             raise RuntimeError("no memory is left")
@@ -226,12 +227,12 @@ def recordings(monkeypatch):
         Recording.most = max(Recording.most, len(one.work))
         recording.clear()
 
-    def recorded(self, turn):
+    def recorded(self, turn, used):
         if not recording:
-            turn_over(self, turn)
+            turn_over(self, turn, used)
             return
         itself = weakref.proxy(self)
-        recording[0].work.append(lambda: turn_over(itself, turn))
+        recording[0].work.append(lambda: turn_over(itself, turn, used))
 
     monkeypatch.setattr(RecordedEngine, "__init__", made_to_record)
     if DEVICE == "cpu":
@@ -264,3 +265,30 @@ def test_recordings_are_made_anew_when_plans_outgrow_their_pages(recordings, tmp
     if DEVICE == "cpu":
         assert len(recordings) > 2, "one pool for the first run, and several for the second"
         assert Recording.most == travel.together(keys(), []) // 2 > 1
+
+
+def test_a_batch_in_two_parts_has_a_recording_for_its_frames(recordings, tmp_path, monkeypatch):
+    data, wanted = skewed(800), keys("placement.refresh_batches=4", strategy="hotline")
+    with monkeypatch.context() as never:
+        never.setattr(recorded, "_BEFORE_RECORDING", 10**9)
+        whole = train(data, wanted, tmp_path / "whole")
+    assert not recordings
+    run, record = RecordedEngine._run, RecordedEngine._try_to_record
+    used: Counter[Frames] = Counter()
+    made: Counter[Frames] = Counter()
+
+    def counted(self, turn, steps):
+        used.update(steps)
+        run(self, turn, steps)
+
+    def noted(self, turn, frames, steps):
+        made[frames] += steps
+        record(self, turn, frames, steps)
+
+    monkeypatch.setattr(RecordedEngine, "_run", counted)
+    monkeypatch.setattr(RecordedEngine, "_try_to_record", noted)
+    ours = train(data, wanted, tmp_path / "ours")
+    assert ours["weights_digest"] == whole["weights_digest"]
+    often = {frames for frames, times in used.items() if times > recorded._BEFORE_RECORDING}
+    assert len(often) > 2, "parts had several sizes"
+    assert made == dict.fromkeys(often, 1), "one step of each"

@@ -47,7 +47,7 @@ def device_parts(
         states: Values that the optimizer keeps of each.
         step: Bytes that the forward and the backward pass need at once.
         rings: Bytes of pages, as `ring_bytes` gives them.
-        parts: Parts of a batch, each with activations of its own.
+        parts: Parts of a batch; recordings of several sizes hold more than one step needs.
         scored: Bytes of pages of batches that are only scored, as `ring_bytes` gives them.
         scored_inputs: Inputs of such a batch.
     """

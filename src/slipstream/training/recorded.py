@@ -2,11 +2,13 @@
 
 A step reads its plan from one block and leaves what it gives in another, both always the same.
 The first steps run as they come, which compiles what they need; then one is recorded. Recorded or
-not, it is the same work in the same order, and so are the bits.
+not, it is the same work in the same order, and so are the bits. Batches in several parts have a
+recording for each choice of frames that comes up often enough.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -20,6 +22,7 @@ from slipstream.data.batch import Batch
 from slipstream.embedding.device.arena import Arena, Packed
 from slipstream.embedding.device.aside import by_itself
 from slipstream.embedding.device.carrier import Carrier, Done
+from slipstream.embedding.device.frames import Frame, Frames, frames
 from slipstream.embedding.device.lanes import Lane
 from slipstream.embedding.device.ring import Pages
 from slipstream.embedding.device.scoring import Scoring
@@ -75,10 +78,10 @@ class RecordedEngine(Engine):
         self._record = record and arena.device.type == "cuda"
         self._side, self._recorder = Lane(arena.device), Lane.for_recording(arena.device)
         self._turn: Turn | None = None
-        self._recordings: dict[int, torch.cuda.CUDAGraph] = {}
+        self._recordings: dict[tuple[Frames, int], torch.cuda.CUDAGraph] = {}
         self._pool: tuple[int, int] | None = None
         self._scoring: dict[int, Scoring] = {}
-        self._warm = 0
+        self._warm: Counter[Frames] = Counter()
         self._trained: int | None = None
         self._numbers: dict[int, int] = {}
 
@@ -120,7 +123,7 @@ class RecordedEngine(Engine):
             stride = self._carrier.arrive(plans[done])
             for piece in stride.pieces():
                 outcome, turn = self._begin(stride, piece)
-                self._run(turn, len(piece.plans))
+                self._run(turn, [frames(one) for one in piece.plans])
                 for plan in piece.plans:
                     self._flat.step_number = self._numbers.pop(plan.step)
                 self._carrier.leave(stride, piece, outcome)
@@ -188,7 +191,7 @@ class RecordedEngine(Engine):
         factor, number = self._factors.pop(plan.step), self._numbers.pop(plan.step)
         self._carrier.pack_into(bench.packing, Coming(alone, factor, number), arrays)
         bench.block.copy_(host)
-        self._work(arena, bench)
+        self._work(arena, bench, frames(alone))
         self._flat.step_number = number
         held.copy_out(rows, arena)
         held.take_back(plan)
@@ -205,7 +208,7 @@ class RecordedEngine(Engine):
             outcome = self._carrier.room_for_outcome(bench.given, len(piece.plans))
             turn = self._turn = Turn(bench, stride.pages.ring, outcome.ring)
             self._forget_recordings()
-            self._warm = 0
+            self._warm.clear()
         else:
             outcome = self._carrier.room_for_outcome(turn.bench.given, len(piece.plans))
         turn.begin(piece.page, outcome.first, len(piece.plans))
@@ -220,37 +223,41 @@ class RecordedEngine(Engine):
         assert self.dense.flat is not None, "weights that a recorded step moves lie in one row"
         return self.dense.flat
 
-    def _run(self, turn: Turn, steps: int) -> None:
-        """So many steps: several as one recording, and what is left one by one."""
-        many = min(self._carrier.piece, _MOST_RECORDED)
-        while steps >= many > 1 and self._record and self._warm >= _BEFORE_RECORDING:
-            recording = self._recording_of(turn, many)
+    def _run(self, turn: Turn, steps: Sequence[Frames]) -> None:
+        """Steps in these frames: several as one recording, and what is left one by one."""
+        # Batches in several parts have them in other frames each time.
+        many = 1 if self._parts > 1 else min(self._carrier.piece, _MOST_RECORDED)
+        done = 0
+        while len(steps) - done >= many > 1 and self._can_record(steps[done]):
+            recording = self._recording_of(turn, steps[done], many)
             if recording is not None:
                 recording.replay()
-                steps -= many
-        for _ in range(steps):
-            recording = None
-            if self._record and self._warm >= _BEFORE_RECORDING:
-                recording = self._recording_of(turn, 1)
+                done += many
+        for used in steps[done:]:
+            recording = self._recording_of(turn, used, 1) if self._can_record(used) else None
             if recording is not None:
                 recording.replay()
             else:
-                self._turn_over(turn)
-            self._warm += 1
+                self._turn_over(turn, used)
+            self._warm[used] += 1
 
-    def _recording_of(self, turn: Turn, steps: int) -> torch.cuda.CUDAGraph | None:
-        if steps not in self._recordings:
-            self._try_to_record(turn, steps)
-        return self._recordings.get(steps)
+    def _can_record(self, used: Frames) -> bool:
+        """Whether a step in these frames can be recorded: what it needs was compiled for them."""
+        return self._record and self._warm[used] >= _BEFORE_RECORDING
 
-    def _try_to_record(self, turn: Turn, steps: int) -> None:
-        # Recordings of one and of several steps share it: nothing in it outlives a step.
+    def _recording_of(self, turn: Turn, used: Frames, steps: int) -> torch.cuda.CUDAGraph | None:
+        if (used, steps) not in self._recordings:
+            self._try_to_record(turn, used, steps)
+        return self._recordings.get((used, steps))
+
+    def _try_to_record(self, turn: Turn, used: Frames, steps: int) -> None:
+        # All recordings share it: nothing in it outlives a step.
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         try:
             with self._recorder.recording(graph, self._pool):
                 for _ in range(steps):
-                    self._turn_over(turn)
+                    self._turn_over(turn, used)
         except Exception as error:
             self._record = False
             self._forget_recordings()
@@ -258,7 +265,7 @@ class RecordedEngine(Engine):
             self.dense.model.zero_grad()  # what was recorded of them has no values
             self._say(f"Steps are not recorded, which makes them slower: {error}")
             return
-        self._recordings[steps] = graph
+        self._recordings[used, steps] = graph
 
     def _forget_recordings(self) -> None:
         """Recordings are of no use any more; PyTorch takes no pool twice whose last one is gone."""
@@ -266,13 +273,13 @@ class RecordedEngine(Engine):
         self._scoring.clear()
         self._pool = None
 
-    def _turn_over(self, turn: Turn) -> None:
+    def _turn_over(self, turn: Turn, used: Frames) -> None:
         """One step, from the page of its plan to the page of what it gives."""
         turn.read()
-        self._work(self._arena, turn.bench)
+        self._work(self._arena, turn.bench, used)
         turn.write()
 
-    def _work(self, arena: Arena, bench: Bench) -> None:
+    def _work(self, arena: Arena, bench: Bench, used: Frames) -> None:
         """One step, from the block of its plan to the block of what it gives."""
         plan, gives = bench.plan, bench.gives
         arena.arrive(plan)
@@ -283,22 +290,23 @@ class RecordedEngine(Engine):
         model, embedded = self.dense.model, []
         # An arena for one step has a size of its own, which a compiled model would be compiled for.
         in_slots = isinstance(model, Model) and model.reads_slots and arena is self._arena
-        for part in range(self._parts):
-            embedded.append(arena.lookup(plan, part, in_slots=in_slots))
-            self._backward(plan, gives, part, embedded[-1])
+        for frame in used:
+            embedded.append(arena.lookup(plan, frame, in_slots=in_slots))
+            self._backward(plan, gives, frame, embedded[-1])
         self._carrier.compute.after(self._side)
-        arena.move(plan, embedded)
+        arena.move(plan, embedded, used)
         self._flat.move(plan["weights"])
         arena.leave(plan, gives)
 
-    def _backward(self, plan: Packed, gives: Packed, part: int, embedded: Embedded) -> None:
+    def _backward(self, plan: Packed, gives: Packed, frame: Frame, embedded: Embedded) -> None:
         """The gradients of a part of a batch; tells its loss and its logits."""
-        ours = self._loss is weighted_loss
-        logits = self.dense.logits(plan["dense"], embedded, widen=not ours)
-        labels, weight, offset = plan["labels"], plan["weight"], plan["logit_offset"]
+        ours, mine = self._loss is weighted_loss, frame.inputs
+        logits = self.dense.logits(plan["dense"][mine], embedded, widen=not ours)
+        labels, weight, offset = (plan[name][mine] for name in ("labels", "weight", "logit_offset"))
         if ours:
-            told = (plan["spans"], part, gives["logits"], gives["loss"])
-            logits.backward(tell(logits.detach(), labels, weight, offset, *told))
+            part = (plan["spans"][frame.span], len(plan["labels"]), frame.number > 0)
+            told = (gives["logits"][mine], gives["loss"])
+            logits.backward(tell(logits.detach(), labels, weight, offset, *part, *told))
             return
         loss = self._loss(logits, labels, weight, offset)
         loss.backward()

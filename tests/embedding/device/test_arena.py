@@ -1,5 +1,7 @@
 """The kernels of a GPU against the reference, in Triton's interpreter where there is no GPU."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from slipstream.data.batch import ListBatch
 from slipstream.embedding.device.arena import Arena
+from slipstream.embedding.device.frames import frames
 from slipstream.embedding.device.packing import Packing, needs, room_for
 from slipstream.embedding.optimizers import Adam, RowwiseAdagrad, Sgd
 from slipstream.embedding.spec import Feature, Init, Layout, TableSpec
@@ -219,26 +222,34 @@ def test_rows_arrive_in_their_slots_and_leave_from_them_and_padding_touches_noth
     np.testing.assert_array_equal(out["0.left"].cpu(), [*wanted[[3, 17, 0]], [-1] * 6])
 
 
-def test_only_the_inputs_of_a_part_are_looked_up():
-    layout = Layout(
-        (TableSpec("a", 9, 4, Sgd(0.1)),),
-        (Feature("a", "a"), Feature("l", "a", "sum"), Feature("s", "a", "sequence", 3)),
-    )
-    plain = Embeddings(layout)
-    plan = plan_of(layout, 6, 5, 1)
-    views, arena = packed(layout, plan), arena_of(plain)
-    whole = arena.lookup(views)
-    views["spans"].copy_(torch.tensor([0, 2, 6]))
-    first, second = arena.lookup(views, 0), arena.lookup(views, 1)
-    for all_, one, other in zip(
-        (*whole.vectors, *whole.sequences),
-        (*first.vectors, *first.sequences),
-        (*second.vectors, *second.sequences),
-        strict=True,
-    ):
-        assert not one[2:].any()
-        assert not other[:2].any()
-        torch.testing.assert_close(one + other, all_, rtol=0, atol=0)
+@pytest.mark.parametrize("cut", range(12))
+def test_parts_in_their_frames_are_looked_up_and_moved_as_the_whole_batch_to_the_bit(cut):
+    kinds = ("single", "sum", "mean", "single")
+    features = [Feature(f"{n} {kind}", "a", kind) for n, kind in enumerate(kinds)]
+    sequences = [Feature(f"s{n}", "a", "sequence", n) for n in (2, 3)]
+    layout = Layout((TableSpec("a", 9, 4, RowwiseAdagrad(0.1)),), (*features, *sequences))
+    plan = replace(plan_of(layout, 11, 10, 1), parts=(cut,))
+    views, (arena, beside) = packed(layout, plan), (arena_of(Embeddings(layout)) for _ in range(2))
+    everything = packed(layout, replace(plan, parts=()))
+    whole, parts = beside.lookup(everything), []
+    gradients_for(whole, 3)
+    leaves = (*whole.vectors, *whole.sequences)
+    begin = 0
+    for frame, end in zip(frames(plan), sorted({cut, 11} - {0}), strict=True):
+        parts.append(arena.lookup(views, frame))
+        mine = torch.arange(11, device=DEVICE)[frame.inputs]
+        of_part = (mine >= begin) & (mine < end)
+        for leaf, all_ in zip((*parts[-1].vectors, *parts[-1].sequences), leaves, strict=True):
+            there = of_part[:, None, None]
+            assert torch.equal(leaf.detach(), torch.where(there, all_.detach()[frame.inputs], 0))
+            leaf.grad = torch.where(there, all_.grad[frame.inputs], 0)
+        for length, all_ in zip(parts[-1].lengths, whole.lengths, strict=True):
+            assert torch.equal(length, all_[frame.inputs])
+        begin = end
+    assert begin == 11, "every input is of a part"
+    arena.move(views, parts, frames(plan))
+    beside.move(everything, [whole])
+    assert torch.equal(arena.records[0], beside.records[0])
 
 
 def test_more_slots_than_can_be_numbered_are_refused():

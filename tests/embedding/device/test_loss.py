@@ -36,11 +36,16 @@ def test_it_is_the_loss_and_the_gradient_of_pytorch(capacity, seed, kind, scale)
     )
     weight[capacity // 2 :] = 0
     cut = int(draw.integers(0, capacity + 1))
-    spans = torch.tensor([0, cut, capacity], dtype=torch.int32, device=DEVICE)
+    end = int(draw.integers(max(1, cut), capacity + 1))
+    begin = int(draw.integers(0, min(capacity - 1, cut) + 1))
     told, loss = torch.full_like(labels, -7), torch.full((1,), -7, dtype=number, device=DEVICE)
-    gradient = sum(
-        tell(given, labels, weight, offset, spans, part, told, loss) for part in range(2)
-    )
+    gradient = torch.zeros_like(given)
+    frames = ((0, end, [0, cut]), (begin, capacity, [cut, capacity]))
+    for which, (first, last, part) in enumerate(frames):
+        mine = slice(first, last)
+        values = [one[mine] for one in (given, labels, weight, offset)]
+        span = torch.tensor(part, dtype=torch.int32, device=DEVICE) - first
+        gradient[mine] += tell(*values, span, capacity, which > 0, told[mine], loss)
     logits = given.detach().clone().requires_grad_()
     wanted = weighted_loss(logits.to(number), labels, weight, offset)
     wanted.backward()
@@ -53,11 +58,11 @@ def test_it_is_the_loss_and_the_gradient_of_pytorch(capacity, seed, kind, scale)
 
 def test_logits_may_be_a_column_of_something_wider():
     wide = torch.arange(12.0, device=DEVICE).view(6, 2)
-    ones, spans = torch.ones(6, device=DEVICE), torch.tensor([0, 6], dtype=torch.int32).to(DEVICE)
+    ones, span = torch.ones(6, device=DEVICE), torch.tensor([0, 6], dtype=torch.int32).to(DEVICE)
     found = []
     for logits in (wide[:, 1], wide[:, 1].clone()):
         told, loss = torch.zeros(6, device=DEVICE), torch.zeros(1, device=DEVICE)
-        gradient = tell(logits, 0 * ones, ones, 0 * ones, spans, 0, told, loss)
+        gradient = tell(logits, 0 * ones, ones, 0 * ones, span, 6, False, told, loss)
         found.append([gradient.tolist(), told.tolist(), loss.tolist()])
     assert found[0] == found[1]
 
@@ -65,10 +70,10 @@ def test_logits_may_be_a_column_of_something_wider():
 def test_a_logit_that_is_not_a_number_shows_and_one_of_another_part_does_not():
     given = torch.tensor([0.5, math.nan, 2.0], device=DEVICE)
     ones = torch.ones(3, device=DEVICE)
-    spans = torch.tensor([0, 1, 3], dtype=torch.int32, device=DEVICE)
+    first, second = torch.tensor([[0, 1], [1, 3]], dtype=torch.int32, device=DEVICE)
     told, loss = torch.zeros(3, device=DEVICE), torch.zeros(1, device=DEVICE)
-    gradient = tell(given, ones, ones, 0 * ones, spans, 0, told, loss)
+    gradient = tell(given, ones, ones, 0 * ones, first, 3, False, told, loss)
     assert math.isfinite(float(loss))
     assert gradient[1:].tolist() == [0, 0]
-    tell(given, ones, ones, 0 * ones, spans, 1, told, loss)
+    tell(given, ones, ones, 0 * ones, second, 3, True, told, loss)
     assert math.isnan(float(loss))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from slipstream.embedding.device.frames import Frame, whole
 from slipstream.embedding.device.group_packing import COUNTS
 from slipstream.embedding.kernels.gpu import lookup, moves, touch, update
 from slipstream.embedding.kernels.gpu import place as placing
@@ -108,24 +109,29 @@ class Arena:
             moves.take(records, plan[f"{number}.evict"], count, out[f"{number}.left"])
             out[f"{number}.touched"].copy_(plan[f"{number}.counts"][:1])
 
-    def lookup(self, plan: Packed, part: int = 0, *, in_slots: bool = False) -> Embedded:
-        """The vectors of one part of a batch, zeros elsewhere: leaves that collect gradients.
+    def lookup(
+        self, plan: Packed, frame: Frame | None = None, *, in_slots: bool = False
+    ) -> Embedded:
+        """The vectors of the inputs in a frame: leaves that collect gradients.
+
+        Those that are not of its part have zeros.
 
         Args:
             plan: The plan of the batch.
-            part: Which part.
+            frame: The frame; None is the whole batch.
             in_slots: Only say where rows are, for a model that reads them by itself; all features
                 are single then.
         """
-        span = plan["spans"][part : part + 2]
-        inputs = len(plan["labels"])
+        frame = frame or whole(len(plan["labels"]))
+        span = plan["spans"][frame.span]
+        inputs = frame.end - frame.first
         vectors, sequences, lengths, where = [], {}, {}, []
         for number, group in enumerate(self.layout.groups):
             shape, records = self.shapes[number], self.records[number]
             made = torch.empty(
                 (inputs, len(group.features), group.dim), dtype=shape.dtype, device=self.device
             )
-            slots = plan[f"{number}.slots"]
+            slots = plan[f"{number}.slots"][:, frame.inputs]
             if in_slots:
                 assert len(slots) == len(group.features), "lists are no rows that lie in a slot"
                 where.append(InSlots(records, slots, span, shape))
@@ -134,11 +140,12 @@ class Arena:
             for place, n in enumerate(group.features):
                 kind = self.layout.features[n].kind
                 if kind != "single":
-                    lists = (plan[f"{number}.values {n}"], plan[f"{number}.offsets {n}"])
+                    offsets = plan[f"{number}.offsets {n}"][frame.bounds]
+                    lists = (plan[f"{number}.values {n}"], offsets)
                     lookup.pooled(records, *lists, span, made, place, kind == "mean", list(shape))
             vectors.append(made.requires_grad_())
             for n in group.sequences:
-                offsets = plan[f"{number}.offsets {n}"]
+                offsets = plan[f"{number}.offsets {n}"][frame.bounds]
                 length = self.layout.features[n].length
                 steps = torch.empty(
                     (inputs, length, group.dim), dtype=shape.dtype, device=self.device
@@ -150,10 +157,19 @@ class Arena:
         steps_of, lengths_of = (tuple(one[n] for n in order) for one in (sequences, lengths))
         return Embedded(tuple(vectors), steps_of, lengths_of, tuple(where))
 
-    def move(self, plan: Packed, parts: Sequence[Embedded]) -> None:
-        """Move the rows by the gradients that the lookups of all parts have collected."""
+    def move(
+        self, plan: Packed, parts: Sequence[Embedded], frames: Sequence[Frame] | None = None
+    ) -> None:
+        """Move the rows by the gradients that the lookups of all parts have collected.
+
+        Args:
+            plan: The plan.
+            parts: What was looked up.
+            frames: For each of them its frame; None for a batch in one part.
+        """
+        frames = frames or [whole(len(plan["labels"]))]
         for number, group in enumerate(self.layout.groups):
-            gradient = self._gradient(number, group, plan, parts)
+            gradient = self._gradient(number, group, plan, parts, frames)
             if gradient is None:
                 continue
             update.move(
@@ -166,7 +182,12 @@ class Arena:
             )
 
     def _gradient(
-        self, number: int, group: Group, plan: Packed, parts: Sequence[Embedded]
+        self,
+        number: int,
+        group: Group,
+        plan: Packed,
+        parts: Sequence[Embedded],
+        frames: Sequence[Frame],
     ) -> Tensor | None:
         """The gradient vectors of a group as `Touched` numbers them."""
         order = self.layout.sequences
@@ -174,7 +195,7 @@ class Arena:
         leaves += [[part.sequences[order.index(n)] for part in parts] for n in group.sequences]
         if all(leaf.grad is None for some in leaves for leaf in some):
             return None
-        pieces = [_summed(some) for some in leaves]
+        pieces = [_joined(some, frames) for some in leaves]
         for place, n in enumerate(group.features):
             if self.layout.features[n].kind == "mean":
                 sizes = plan[f"{number}.offsets {n}"].diff().clamp(min=1)
@@ -183,10 +204,12 @@ class Arena:
         return flat[0].contiguous() if len(flat) == 1 else torch.cat(flat)
 
 
-def _summed(parts: Sequence[Tensor]) -> Tensor:
-    """The gradients of the parts of a batch: each has zeros where the others have theirs."""
-    found = [leaf.grad for leaf in parts if leaf.grad is not None]
-    total = found[0] if found else torch.zeros_like(parts[0])
-    for other in found[1:]:
-        total = total + other
+def _joined(leaves: Sequence[Tensor], frames: Sequence[Frame]) -> Tensor:
+    """The gradient of a whole batch: where frames share inputs, all but one have zeros."""
+    found = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves]
+    total = found[0]
+    for gradient, frame in zip(found[1:], frames[1:], strict=True):
+        shared = len(total) - frame.first
+        total = torch.cat([total, gradient[shared:]])
+        total[frame.first : frame.first + shared] += gradient[:shared]
     return total

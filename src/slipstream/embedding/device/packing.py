@@ -11,6 +11,7 @@ import torch
 
 from slipstream.data.batch import Together
 from slipstream.data.inputs import Array
+from slipstream.embedding.device import frames
 from slipstream.embedding.device.group_packing import GroupPacking, needs_of
 from slipstream.embedding.device.narrow import pack_cold
 from slipstream.embedding.device.ring import Pages
@@ -20,6 +21,7 @@ from slipstream.embedding.spec import Layout
 from slipstream.plan import Emitted, Plan
 
 _SPARE = 1.25
+_PARTS = 2  # that a batch has at most
 # What is sent of inputs, and what it is called where they were read; ids only for some plans.
 _INPUTS = (("labels", "labels"), ("weight", "weights"), ("dense", "dense"), ("ids", "ids"))
 
@@ -66,7 +68,7 @@ class Packing:
             "dense": Section(self.number, (self.inputs, self.dense)),
             "parameters": Section(torch.float64, (len(self.layout.groups), 4)),
             "weights": Section(torch.float64, (self.weights,)),
-            "spans": Section(torch.int32, (3,)),
+            "spans": Section(torch.int32, (2 * _PARTS,)),
             "n_valid": Section(torch.int32, (1,)),
             "ids": Section(torch.int32, (self.inputs, self.columns)),
         }
@@ -116,7 +118,8 @@ class Packing:
 
     def pack_step(self, plan: Plan, factor: float, into: Mapping[str, Array]) -> None:
         """Write into the arrays of a block what is not about single rows."""
-        into["spans"][:] = 0, plan.parts[0] if plan.parts else self.inputs, self.inputs
+        spans = frames.spans(plan)
+        into["spans"][: len(spans)] = spans
         into["n_valid"][:] = plan.n_valid
         for number, group in enumerate(self.layout.groups):
             own = group.optimizer

@@ -72,7 +72,7 @@ class Others(NamedTuple):
         size: How many there are of an input, and the elements of each.
         values: The vectors, `[B, count, dim]`; or records, as numbers.
         halves: Records as the bits of halves.
-        slots: Which record is each input's, `[count, B]`.
+        slots: Which record is each input's, `[count, B]`; may be some columns of more.
         span: The first input that counts and the one after the last.
         shape: That of the records; None says that `values` are the vectors.
     """
@@ -85,9 +85,10 @@ class Others(NamedTuple):
     shape: Shape | None = None
 
     @property
-    def tensors(self) -> tuple[Tensor | None, ...]:
+    def given(self) -> tuple[Tensor | int | None, ...]:
         """What a kernel is given of them."""
-        return self.values, self.halves, self.slots, self.span
+        apart = 0 if self.slots is None else self.slots.stride(0)
+        return self.values, self.halves, self.slots, apart, self.span
 
 
 def forward(first: Tensor, others: Others, tf32: bool) -> Tensor:
@@ -95,7 +96,7 @@ def forward(first: Tensor, others: Others, tf32: bool) -> Tensor:
     inputs = len(first)
     out = first.new_empty(inputs, width(*others.size))
     if inputs:
-        _dots[(inputs,)](first, *others.tensors, out, TF32=tf32, **_sizes(others))
+        _dots[(inputs,)](first, *others.given, out, TF32=tf32, **_sizes(others))
     return out
 
 
@@ -105,7 +106,7 @@ def backward(gradient: Tensor, first: Tensor, others: Others, tf32: bool) -> tup
     for_first = torch.empty_like(first)
     for_vectors = others.values.new_empty(inputs, *others.size)
     if inputs:
-        read_from, out = (gradient, first, *others.tensors), (for_first, for_vectors)
+        read_from, out = (gradient, first, *others.given), (for_first, for_vectors)
         _dots_backward[(inputs,)](*read_from, *out, TF32=tf32, **_sizes(others))
     return for_first, for_vectors
 
@@ -164,6 +165,7 @@ def _vectors(
     values,
     halves,
     slots,
+    apart,
     span,
     at,
     row,
@@ -182,7 +184,7 @@ def _vectors(
         )
     else:
         counts = others & (at >= tl.load(span)) & (at < tl.load(span + 1))
-        place = at + (row - 1) * tl.num_programs(0)
+        place = at + (row - 1) * apart
         slot = tl.load(slots + place, mask=counts, other=-1).to(tl.int64)
         mask = (slot >= 0)[:, None] & real
         found = read(values, halves, slot[:, None], column[None, :], mask, SHAPE, False)
@@ -196,6 +198,7 @@ def _dots(
     values,
     halves,
     slots,
+    apart,
     span,
     out,
     TF32: tl.constexpr,
@@ -208,7 +211,7 @@ def _dots(
 ):
     at = tl.program_id(0).to(tl.int64)
     row, column = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
-    all_ = _vectors(first, values, halves, slots, span, at, row, column, SHAPE, COUNT, DIM)
+    all_ = _vectors(first, values, halves, slots, apart, span, at, row, column, SHAPE, COUNT, DIM)
     precision: tl.constexpr = "tf32" if TF32 else "ieee"
     products = tl.dot(all_, tl.trans(all_), input_precision=precision)
     other = tl.arange(0, ROWS)
@@ -230,6 +233,7 @@ def _dots_backward(
     values,
     halves,
     slots,
+    apart,
     span,
     for_first,
     for_vectors,
@@ -251,7 +255,7 @@ def _dots_backward(
     both = tl.load(
         here + DIM + high * (high - 1) // 2 + low, mask=(high < COUNT) & (high != low), other=0
     )
-    all_ = _vectors(first, values, halves, slots, span, at, row, column, SHAPE, COUNT, DIM)
+    all_ = _vectors(first, values, halves, slots, apart, span, at, row, column, SHAPE, COUNT, DIM)
     precision: tl.constexpr = "tf32" if TF32 else "ieee"
     found = tl.dot(both.to(all_.dtype), all_, input_precision=precision)
     real = column < DIM

@@ -27,7 +27,7 @@ def singles(
 
     Args:
         records: int32 `[slots, words]`.
-        slots: int32 `[single features, capacity]`; -1 gives zeros.
+        slots: int32 `[single features, capacity]`, maybe of something wider; -1 gives zeros.
         places: int32, the place of each among the features of the group.
         span: int32, the first input that counts and the one after the last; others get zeros.
         vectors: `[capacity, features, dim]`; changed.
@@ -44,6 +44,7 @@ def singles(
             span,
             vectors,
             capacity,
+            slots.stride(0),
             vectors.shape[1],
             SHAPE=tuple(made),
             INPUTS=inputs,
@@ -140,6 +141,7 @@ def _singles(
     span,
     vectors,
     capacity,
+    width,
     features,
     SHAPE: tl.constexpr,
     INPUTS: tl.constexpr,
@@ -149,7 +151,7 @@ def _singles(
     place = tl.load(places + feature)
     inputs = tl.program_id(0) * INPUTS + tl.arange(0, INPUTS)
     inside = inputs < capacity
-    slot = tl.load(slots + feature * capacity + inputs, mask=inside, other=-1).to(tl.int64)
+    slot = tl.load(slots + feature * width + inputs, mask=inside, other=-1).to(tl.int64)
     counts = (slot >= 0) & (inputs >= tl.load(span)) & (inputs < tl.load(span + 1))
     column = tl.arange(0, COLUMNS)
     real = column < SHAPE[2]

@@ -16,24 +16,27 @@ def tell(
     labels: Tensor,
     weight: Tensor,
     offset: Tensor,
-    spans: Tensor,
-    part: int,
+    span: Tensor,
+    capacity: int,
+    adds: bool,
     told: Tensor,
     loss: Tensor,
 ) -> Tensor:
-    """The gradient of the weighted mean logloss of a part of a batch.
+    """The gradient of the weighted mean logloss of a batch, as far as some inputs make it.
 
-    Always summed in the same order, by the capacity of the batch alone.
+    Always summed in the same order, by their number alone.
 
     Args:
-        logits: Of its inputs, of any precision.
+        logits: Of the inputs, of any precision.
         labels: 0 or 1.
         weight: How much each counts; 0 in padding.
         offset: Added to each logit in the loss.
-        spans: int32: where each part begins, and the end of the last.
-        part: Which one; what is not of it has a gradient of 0.
-        told: The logits of the part are written there.
-        loss: Set by the first part, and added to by the others.
+        span: int32, the first input that counts and the one after the last; others have a gradient
+            of 0.
+        capacity: Inputs of the whole batch, over which the mean is.
+        adds: Whether there is a loss already of other inputs of the batch.
+        told: The logits of inputs that count are written there.
+        loss: Set, or added to.
 
     Returns:
         As many numbers as logits, of their precision.
@@ -41,8 +44,8 @@ def tell(
     logits = logits.contiguous()
     gradient = torch.empty_like(logits)
     _tell[(1,)](
-        *(logits, labels, weight, offset, spans, gradient, told, loss, len(labels)),
-        PART=part,
+        *(logits, labels, weight, offset, span, gradient, told, loss, len(labels), capacity),
+        ADDS=adds,
         BLOCKS=triton.cdiv(len(labels), _BLOCK),
         BLOCK=_BLOCK,
     )
@@ -55,21 +58,22 @@ def _tell(
     labels,
     weight,
     offset,
-    spans,
+    span,
     gradient,
     told,
     loss,
+    inputs,
     capacity,
-    PART: tl.constexpr,
+    ADDS: tl.constexpr,
     BLOCKS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     number = told.dtype.element_ty
-    first, last = tl.load(spans + PART), tl.load(spans + PART + 1)
+    first, last = tl.load(span), tl.load(span + 1)
     total = tl.zeros((BLOCK,), number)
     for block in range(BLOCKS):
         at = block * BLOCK + tl.arange(0, BLOCK)
-        inside = at < capacity
+        inside = at < inputs
         mine = inside & (at >= first) & (at < last)
         raw = tl.load(logits + at, mask=inside, other=0).to(number)
         logit = raw + tl.load(offset + at, mask=inside, other=0)
@@ -83,6 +87,6 @@ def _tell(
         tl.store(gradient + at, moves.to(gradient.dtype.element_ty), mask=inside)
         tl.store(told + at, raw, mask=mine)
     made = tl.sum(total, 0) / capacity
-    if PART > 0:
+    if ADDS:
         made += tl.load(loss)
     tl.store(loss, made)
