@@ -16,7 +16,7 @@ TARGET = GPUTarget("cuda", 90, 32)
 TYPES = {"counts": "*i32", "parameters": "*fp64", "halves": "*i16"}
 PAGES = {"source": "*i64", "target": "*i64", "number": "*i64", "words": "i32"}
 SIZES = ("capacity", "features", "length", "count", "place", "width", "lookups", "singles")
-SCALARS = (*SIZES, "chunks", "room", "inputs", "apart")
+SCALARS = (*SIZES, "chunks", "room", "inputs", "apart", "blocks")
 NUMBERS = ("values", "vectors", "steps", "gradient", "partial", "weights", "second")
 
 
@@ -60,8 +60,10 @@ for storage, number, words, dim, optimizer in (
 for number, given in (("fp32", "bf16"), ("fp32", "fp32"), ("fp64", "fp64")):
     numbers = dict.fromkeys(("labels", "weight", "offset", "told", "loss"), f"*{number}")
     types = {"logits": f"*{given}", "gradient": f"*{given}", **numbers}
+    compiled(loss._tell, number, types | {"sums": f"*{number}"}, BLOCK=256)
     for adds in (False, True):
-        compiled(loss._tell, number, types, ADDS=adds, BLOCKS=8, BLOCK=2048)
+        sums = dict.fromkeys(("sums", "loss"), f"*{number}")
+        compiled(loss._sum, number, sums, ADDS=adds, BLOCK=128)
 for optimizer in dense.NUMBER.values():
     compiled(dense._move, "fp32", OPTIMIZER=optimizer, IS_DOUBLE=False, BLOCK=1024)
 for into in (False, True):

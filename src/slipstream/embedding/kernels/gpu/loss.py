@@ -1,4 +1,4 @@
-"""The loss of a batch and its gradient in one kernel: one operation each would be sixteen."""
+"""The loss of a batch and its gradient in two kernels: one operation each would be sixteen."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_BLOCK = 2048
+_BLOCK = 256  # a batch in many blocks: its backward pass waits for it
 
 
 @torch.library.custom_op("slipstream::tell_loss", mutates_args={"told", "loss"})
@@ -43,12 +43,14 @@ def tell(
     """
     logits = logits.contiguous()
     gradient = torch.empty_like(logits)
-    _tell[(1,)](
-        *(logits, labels, weight, offset, span, gradient, told, loss, len(labels), capacity),
-        ADDS=adds,
-        BLOCKS=triton.cdiv(len(labels), _BLOCK),
-        BLOCK=_BLOCK,
-    )
+    blocks = triton.cdiv(len(labels), _BLOCK)
+    sums = torch.empty(blocks, dtype=told.dtype, device=told.device)
+    if blocks:
+        _tell[(blocks,)](
+            *(logits, labels, weight, offset, span, gradient, told, sums, len(labels), capacity),
+            BLOCK=_BLOCK,
+        )
+    _sum[(1,)](sums, loss, blocks, capacity, ADDS=adds, BLOCK=triton.next_power_of_2(blocks + 1))
     return gradient
 
 
@@ -61,32 +63,33 @@ def _tell(
     span,
     gradient,
     told,
-    loss,
+    sums,
     inputs,
     capacity,
-    ADDS: tl.constexpr,
-    BLOCKS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     number = told.dtype.element_ty
-    first, last = tl.load(span), tl.load(span + 1)
-    total = tl.zeros((BLOCK,), number)
-    for block in range(BLOCKS):
-        at = block * BLOCK + tl.arange(0, BLOCK)
-        inside = at < inputs
-        mine = inside & (at >= first) & (at < last)
-        raw = tl.load(logits + at, mask=inside, other=0).to(number)
-        logit = raw + tl.load(offset + at, mask=inside, other=0)
-        label = tl.load(labels + at, mask=inside, other=0)
-        heavy = tl.load(weight + at, mask=mine, other=0)
-        small = tl.exp(-tl.abs(logit))  # never overflows
-        positive = tl.where(logit < 0, small, 1.0) / (1 + small)
-        each = tl.maximum(logit, 0.0) - logit * label + tl.log(1 + small)
-        total += tl.where(mine, heavy * each, 0.0)
-        moves = tl.where(mine, heavy * (positive - label) / capacity, 0.0)
-        tl.store(gradient + at, moves.to(gradient.dtype.element_ty), mask=inside)
-        tl.store(told + at, raw, mask=mine)
-    made = tl.sum(total, 0) / capacity
+    block = tl.program_id(0)
+    at = block * BLOCK + tl.arange(0, BLOCK)
+    inside = at < inputs
+    mine = inside & (at >= tl.load(span)) & (at < tl.load(span + 1))
+    raw = tl.load(logits + at, mask=inside, other=0).to(number)
+    logit = raw + tl.load(offset + at, mask=inside, other=0)
+    label = tl.load(labels + at, mask=inside, other=0)
+    heavy = tl.load(weight + at, mask=mine, other=0)
+    small = tl.exp(-tl.abs(logit))  # never overflows
+    positive = tl.where(logit < 0, small, 1.0) / (1 + small)
+    each = tl.maximum(logit, 0.0) - logit * label + tl.log(1 + small)
+    moves = tl.where(mine, heavy * (positive - label) / capacity, 0.0)
+    tl.store(gradient + at, moves.to(gradient.dtype.element_ty), mask=inside)
+    tl.store(told + at, raw, mask=mine)
+    tl.store(sums + block, tl.sum(tl.where(mine, heavy * each, 0.0), 0))
+
+
+@triton.jit
+def _sum(sums, loss, blocks, capacity, ADDS: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    made = tl.sum(tl.load(sums + at, mask=at < blocks, other=0), 0) / capacity
     if ADDS:
         made += tl.load(loss)
     tl.store(loss, made)
