@@ -41,7 +41,7 @@ POINTS = {
     "writing rows": (GATHER, "Pool", "scatter"),
     "writing rows of several steps": (GATHER, "Pool", "scatter_pages"),
     "packing": (CARRIER, "Carrier", "prepare"),
-    "packing inputs": ("slipstream.embedding.device.stride", "Stride", "pack_inputs"),
+    "sending inputs": ("slipstream.embedding.device.stride", "Stride", "send_inputs"),
     "stepping": (CARRIER, "Carrier", "arrive"),
     "what a step gives": (CARRIER, "Carrier", "leave"),
     "landing": (CARRIER, "Carrier", "landed"),

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from slipstream.data.batch import Batch, Together
+from slipstream.data.batch import Batch, Look, Together
 from slipstream.data.inputs import Array
 
 
@@ -251,6 +251,13 @@ class Placement(Protocol):
     @property
     def remembers(self) -> bool:
         """Whether the parts of a batch follow from the batches before it."""
+
+    @property
+    def look(self) -> Look | None:
+        """What to find out of batches as soon as they are read, if anything; else it is done here.
+
+        It is what `Loader` is given.
+        """
 
     def kept(self) -> Sequence[Moves]:
         """For each group the rows in the fast tier, between two plans; empty without one."""

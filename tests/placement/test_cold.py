@@ -3,6 +3,7 @@
 import threading
 import time
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from itertools import count, islice
 from unittest import mock
 
@@ -35,7 +36,9 @@ def batches_of(rows, sizes, capacity, draw, at_once=1):
         ids = whole[number]
         first = number // at_once * at_once
         some = sizes[first : first + at_once]
-        together = Together({"ids": whole[first : first + at_once]}, sum(some), len(some))
+        mine = torch.from_numpy(whole[first : first + at_once])
+        inputs = torch.arange(mine.shape[0] * capacity).view(-1, capacity)
+        together = Together({"ids": mine, "numbers": inputs}, sum(some), len(some))
         for column, size in enumerate(rows):
             skewed = draw.random(n) ** 4 * size
             ids[:n, column] = skewed.astype(np.int32)
@@ -236,7 +239,7 @@ def slowly(random, work):
 
 def planning():
     """The threads that plan."""
-    names = tuple(f"slipstream-{name}" for name in ("scan", "slots", "window"))
+    names = tuple(f"slipstream-{name}" for name in ("slots", "window"))
     return [one.name for one in threading.enumerate() if one.name.startswith(names)]
 
 
@@ -250,14 +253,14 @@ def said(placed):
 @given(st.data())
 def test_threads_that_stall_at_random_give_the_plans_of_one_thread_with_little_room(data):
     layout, names, rooms, batches, at_once = drawn(data, 30)
-    window, ahead = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 3))
+    window = data.draw(st.integers(1, 6))
     wanted = Cold(layout, names, rooms, window, at_once=at_once).place(batches, 3)
     random = np.random.default_rng(0)
     with ExitStack() as stack:
         for name in ("enter", "emit", "scan"):
             stall = slowly(random, getattr(kernels, name))
             stack.enter_context(mock.patch.object(kernels, name, stall))
-        made = Cold(layout, names, rooms, window, ahead, at_once).place(batches, 3)
+        made = Cold(layout, names, rooms, window, True, at_once).place(batches, 3)
         found = list(map(said, made))
     assert found == list(map(said, wanted))
     assert not planning()
@@ -269,15 +272,15 @@ def test_some_batches_of_many_groups_do_not_fit_and_some_are_planned_at_once():
     layout, names = layout_of([40, 30, 20], (2, 4)), ["c0", "c1", "c2"]
     batches = batches_of([40, 30, 20], [6] * 30, 6, draw, 5)
     rooms = [Room(9, np.arange(2)), Room(7, np.arange(1))]
-    placed = list(Cold(layout, names, rooms, 5, 2, 5).place(batches, 1))
+    placed = list(Cold(layout, names, rooms, 5, True, 5).place(batches, 1))
     assert {one.aside for one in placed} == {True, False}
-    one_group = Cold(layout_of([40, 30, 20]), names, [Room(60, np.arange(2))], 9, 2, 5)
+    one_group = Cold(layout_of([40, 30, 20]), names, [Room(60, np.arange(2))], 9, True, 5)
     assert {one.groups[0].at for one in one_group.place(batches, 1)} == {0, 1, 2, 3, 4}
 
 
-@pytest.mark.parametrize("ahead", [0, 2])
+@pytest.mark.parametrize("threads", [False, True])
 @pytest.mark.parametrize("which", ["scan", "enter", "emit"])
-def test_an_error_in_a_thread_is_raised_where_plans_are_asked_for(which, ahead, monkeypatch):
+def test_an_error_in_a_thread_is_raised_where_plans_are_asked_for(which, threads, monkeypatch):
     batches = batches_of([90, 7], [5] * 30, 5, np.random.default_rng(0))
     work, calls = getattr(kernels, which), count()
 
@@ -287,27 +290,27 @@ def test_an_error_in_a_thread_is_raised_where_plans_are_asked_for(which, ahead, 
         return work(*args)
 
     monkeypatch.setattr(kernels, which, fail)
-    made = Cold(layout_of([90, 7]), ["c0", "c1"], [Room(60, np.arange(3))], 3, ahead)
+    made = Cold(layout_of([90, 7]), ["c0", "c1"], [Room(60, np.arange(3))], 3, threads)
     with pytest.raises(MemoryError, match="no memory is left"):
         list(made.place(batches, 1))
     assert not planning()
 
 
-@pytest.mark.parametrize("ahead", [0, 2])
-def test_an_error_of_whoever_reads_batches_is_raised_where_plans_are_asked_for(ahead):
+@pytest.mark.parametrize("threads", [False, True])
+def test_an_error_of_whoever_reads_batches_is_raised_where_plans_are_asked_for(threads):
     def read():
         yield from batches_of([90], [5] * 9, 5, np.random.default_rng(0))
         raise OSError("the disk is gone")
 
     with pytest.raises(OSError, match="the disk is gone"):
-        list(Cold(layout_of([90]), ["c0"], [Room(60, np.arange(3))], 3, ahead).place(read(), 1))
+        list(Cold(layout_of([90]), ["c0"], [Room(60, np.arange(3))], 3, threads).place(read(), 1))
     assert not planning()
 
 
 @pytest.mark.parametrize("taken", [0, 1, 7, 29, 30])
 def test_what_is_closed_half_way_leaves_no_thread_and_can_be_begun_again(taken):
     batches = batches_of([90, 7], [5] * 30, 5, np.random.default_rng(0), 3)
-    cold = Cold(layout_of([90, 7]), ["c0", "c1"], [Room(60, np.arange(3))], 4, 2, 3)
+    cold = Cold(layout_of([90, 7]), ["c0", "c1"], [Room(60, np.arange(3))], 4, True, 3)
     whole = list(map(said, cold.place(batches, 1)))
     placed = cold.place(batches, 1)
     assert [said(one) for one in islice(placed, taken)] == whole[:taken]
@@ -332,16 +335,34 @@ def test_without_threads_no_batch_is_read_before_the_window_reaches_it(window, a
 
 
 def test_threads_read_no_more_than_a_few_times_beyond_the_window():
-    window, ahead, at_once, read = 6, 2, 3, []
+    window, at_once, read = 6, 3, []
 
     def reading():
         for batch in batches_of([9], [1] * 90, 1, np.random.default_rng(0), at_once):
             read.append(batch)
             yield batch
 
-    made = Cold(layout_of([9]), ["c0"], [Room(9, np.arange(1))], window, ahead, at_once)
+    made = Cold(layout_of([9]), ["c0"], [Room(9, np.arange(1))], window, True, at_once)
     with closing(made.place(reading(), 1)) as placed:
         for taken, _ in enumerate(islice(placed, 20)):
             time.sleep(5e-3)  # they would go on meanwhile
-            # Two wait to be taken, one waits for the window, and one is about to be scanned.
-            assert len(read) <= taken + window + (2 + 1 + ahead + 1) * at_once
+            # Two wait to be taken, and one waits for the window.
+            assert len(read) <= taken + window + (2 + 1) * at_once
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_what_was_found_when_batches_were_read_gives_the_same_plans(data):
+    layout, names, rooms, batches, at_once = drawn(data, 20)
+    cold = Cold(layout, names, rooms, data.draw(st.integers(1, 6)), at_once=at_once)
+    wanted = list(map(said, cold.place(batches, 1)))
+    looked_at = {}
+    for batch in batches:
+        if batch.together is not None:
+            read = looked_at.setdefault(id(batch.together), batch.together)
+            looked_at[id(batch.together)] = replace(read, seen=read.seen or cold.look(read))
+    seen = [
+        one if one.together is None else replace(one, together=looked_at[id(one.together)])
+        for one in batches
+    ]
+    assert list(map(said, cold.place(seen, 1))) == wanted

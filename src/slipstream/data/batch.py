@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,19 +31,25 @@ class ListBatch:
     offsets: Tensor
 
 
+Look = Callable[["Together"], Any]
+"""Looks at batches as soon as they are read, by whichever thread has read them."""
+
+
 @dataclass(frozen=True, eq=False)
 class Together:
     """Batches that were read at once: they lie side by side in the same arrays.
 
     Args:
-        arrays: Labels, weights, dense values and ids, each `[batches, capacity, ...]`.
+        tensors: Numbers, labels, weights, dense values and ids, each `[batches, capacity, ...]`.
         inputs: How many inputs there are: only the last batch may be short.
         batches: How many batches.
+        seen: What was found out of them as soon as they were read, if anything was asked for.
     """
 
-    arrays: dict[str, Array]
+    tensors: dict[str, Tensor]
     inputs: int
     batches: int
+    seen: Any = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,7 @@ class Batch:
         skipped: The numbers of the inputs just before or between these that are not trained;
             None where nothing decides about that.
         decision: The number of the decision by which they were skipped.
-        together: The batches that were read with it, if there are several.
+        together: What was read at once with it, if it was read.
         place: Which of them it is.
     """
 
@@ -112,11 +119,18 @@ class BatchReader:
         capacity: Inputs that fit a batch.
         pin_memory: Put batches in page-locked memory.
         at_once: The most batches that are read at a time; None chooses.
+        look: Looks at what was read while it is still near the processor.
     """
 
     def __init__(
-        self, part: Part, capacity: int, pin_memory: bool = False, at_once: int | None = None
+        self,
+        part: Part,
+        capacity: int,
+        pin_memory: bool = False,
+        at_once: int | None = None,
+        look: Look | None = None,
     ) -> None:
+        self._look = look
         self.part, self.capacity, self.pin_memory = part, capacity, pin_memory
         self.at_once = at_once or max(1, _INPUTS_AT_ONCE // capacity)
         stored = fixed_fields(part.schema)
@@ -147,7 +161,7 @@ class BatchReader:
                 array[n:] = -1 if name == "numbers" else 0
         tensors = {name: tensor.split(self.capacity) for name, (tensor, _) in arrays.items()}
         lists = {c.name: gather.lists(c.name) for c in self.part.schema.lists}
-        together = self._together(arrays, n, len(cuts)) if len(cuts) > 1 else None
+        together = self._together(arrays, n, len(cuts))
         batches = []
         for number, cut in enumerate(cuts):
             start, stop = number * self.capacity, (number + 1) * self.capacity
@@ -170,10 +184,11 @@ class BatchReader:
         self, arrays: dict[str, tuple[Tensor, Array]], inputs: int, batches: int
     ) -> Together:
         whole = {
-            name: arrays[name][1].reshape(batches, self.capacity, *self._fields[name].shape)
-            for name in ("labels", "weights", "dense", "ids")
+            name: arrays[name][0].view(batches, self.capacity, *self._fields[name].shape)
+            for name in ("numbers", "labels", "weights", "dense", "ids")
         }
-        return Together(whole, inputs, batches)
+        made = Together(whole, inputs, batches)
+        return made if self._look is None else replace(made, seen=self._look(made))
 
     def _carve(self, block: Array | Tensor, begin: int, name: str, n: int) -> tuple[Tensor, Array]:
         """One of the arrays in a block of memory, as a tensor and as an array."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from slipstream.data.batch import Batch, BatchReader
+from slipstream.data.batch import Batch, BatchReader, Look
 from slipstream.data.dataset import Part
 from slipstream.errors import ConfigError, SlipstreamError
 from slipstream.ordering import Cut, InputOrder, Order, check_share
@@ -34,6 +34,7 @@ class Loader:
         threads: Threads that read.
         pin_memory: Put batches in page-locked memory, for copies to a GPU beside its work.
         at_once: The most batches that are read at a time; None chooses.
+        look: Looks at batches as soon as they are read; what it returns is `together.seen` of each.
 
     Example:
         >>> loader = Loader(dataset.train, 512)
@@ -57,6 +58,7 @@ class Loader:
         threads: int = 1,
         pin_memory: bool = False,
         at_once: int | None = None,
+        look: Look | None = None,
     ) -> None:
         self.part = part
         self.batch_size = batch_size
@@ -75,7 +77,7 @@ class Loader:
             )
         self.rank, self.world_size = rank, world_size
         self.ahead = ahead
-        self._reader = BatchReader(part, batch_size, pin_memory, at_once)
+        self._reader = BatchReader(part, batch_size, pin_memory, at_once, look)
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
         self._threads = [
             threading.Thread(target=_work, args=(self._tasks,), name=f"loader-{i}", daemon=True)

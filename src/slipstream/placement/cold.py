@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
-from queue import SimpleQueue
+from contextlib import ExitStack
+from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 import numpy as np
 
 from slipstream.ahead import Ahead
-from slipstream.data.batch import Batch
+from slipstream.data.batch import Batch, Together
 from slipstream.embedding.spec import Layout
 from slipstream.errors import ConfigError
 from slipstream.placement.cold_tier import ColdPlan, ColdTier, plans_of
-from slipstream.placement.scan import Scanned, Scanner, kept_of, read_at_once
+from slipstream.placement.scan import Scanned, Scanner, kept_of, read_at_once, read_of
 from slipstream.placement.tier import Room
 from slipstream.plan import Emitted
-
-_SCANNERS = 3  # threads
 
 
 class ColdPlaced(NamedTuple):
@@ -49,8 +47,7 @@ class Cold:
         singles: The names of the columns in the block of single ids, in order.
         rooms: The fast tier of each group.
         window: The most batches to look ahead, the current one among them.
-        scans_ahead: How often threads have scanned batches beyond these; one more looks ahead, and
-            one hands out slots. 0 does everything here, with the same plans.
+        threads: Whether a thread looks ahead and one hands out slots; the plans are the same.
         at_once: The most batches that enter the window at once, if it is at least as long.
     """
 
@@ -60,28 +57,34 @@ class Cold:
         singles: Sequence[str],
         rooms: Sequence[Room],
         window: int,
-        scans_ahead: int = 0,
+        threads: bool = False,
         at_once: int = 1,
     ) -> None:
         if window < 1:
             raise ConfigError(f"The window is {window} batches; it must be at least 1.")
         self._at_once = min(at_once, window)
-        self._rooms, self._window, self._scans_ahead = rooms, window, scans_ahead
+        self._rooms, self._window, self._threads = rooms, window, threads
         self.kept = [
             kept_of(layout, group, singles, room.keep)
             for group, room in zip(layout.groups, rooms, strict=True)
         ]
         self._rows = [group.rows for group in layout.groups]
+        self._columns = [
+            [layout.features[n].column for n in group.features] for group in layout.groups
+        ]
         self._scanners: SimpleQueue[list[Scanner]] = SimpleQueue()
-        for _ in range(_SCANNERS if scans_ahead else 1):
-            pairs = zip(self.kept, layout.groups, strict=True)
-            self._scanners.put(
-                [
-                    Scanner(kept, [layout.features[n].column for n in group.features])
-                    for kept, group in pairs
-                    if kept is not None
-                ]
-            )
+
+    def look(self, read: Together) -> list[Scanned]:
+        """The lookups of rows that are not kept, in each group; any thread may ask for them."""
+        try:
+            mine = self._scanners.get_nowait()
+        except Empty:
+            pairs = zip(self.kept, self._columns, strict=True)
+            mine = [Scanner(kept, names) for kept, names in pairs if kept is not None]
+        try:
+            return [one.scan(read) for one in mine]
+        finally:
+            self._scanners.put(mine)
 
     def place(self, batches: Iterable[Batch], step: int) -> Generator[ColdPlaced, None, None]:
         """What comes before each batch and what leaves after it; the first has number `step`."""
@@ -91,11 +94,11 @@ class Cold:
         ]
         with ExitStack() as stack:
             emitter = None
-            if self._scans_ahead:
+            if self._threads:
                 emitter = stack.enter_context(ThreadPoolExecutor(1, "slipstream-slots"))
-            coming = stack.enter_context(closing(self._scanned(batches)))
+            coming = map(self._scanned, read_at_once(batches, self._at_once))
             placed: Iterator[_Emitting | _Aside] = self._placed(tiers, coming, step, emitter)
-            if self._scans_ahead:
+            if self._threads:
                 # Two: while one is taken, the window goes on behind another.
                 placed = stack.enter_context(Ahead(placed, 2, "window"))
             for some in placed:
@@ -142,25 +145,10 @@ class Cold:
             else:
                 return
 
-    def _scanned(self, batches: Iterable[Batch]) -> Generator[_Some, None, None]:
-        """Batches with their lookups of rows that are not kept; threads scan some ahead."""
-        read = read_at_once(batches, self._at_once)
-        if not self._scans_ahead:
-            yield from map(self._scanned_by_one, read)
-            return
-        with ThreadPoolExecutor(_SCANNERS, thread_name_prefix="slipstream-scan") as pool:
-            scanned = (pool.submit(self._scanned_by_one, some) for some in read)
-            with Ahead(scanned, self._scans_ahead, "scans") as ahead:
-                for some in ahead:
-                    yield some.result()
-
-    def _scanned_by_one(self, batches: list[Batch]) -> _Some:
-        """Scan batches, with scanners that no other thread uses meanwhile."""
-        mine = self._scanners.get()
-        try:
-            return _Some(batches, [one.scan(batches) for one in mine])
-        finally:
-            self._scanners.put(mine)
+    def _scanned(self, batches: list[Batch]) -> _Some:
+        """Batches that were read at once, with their lookups of rows that are not kept."""
+        read = read_of(batches)
+        return _Some(batches, self.look(read) if read.seen is None else read.seen)
 
 
 class _Some:

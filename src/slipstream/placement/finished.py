@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from slipstream.data.batch import Batch
+from slipstream.data.batch import Batch, Look
 from slipstream.embedding.spec import Layout
 from slipstream.placement.cold import Cold
 from slipstream.placement.cold_tier import ColdPlan
@@ -43,7 +43,7 @@ class Finished:
         singles: The names of the columns in the block of single ids, in order.
         rooms: The fast tier of each group.
         window: The most batches to look ahead, the current one among them.
-        scans_ahead: How often threads have scanned batches beyond these; 0 does everything here.
+        threads: Whether it plans by threads.
         at_once: The most batches that enter the window at once.
     """
 
@@ -53,15 +53,20 @@ class Finished:
         singles: Sequence[str],
         rooms: Sequence[Room],
         window: int,
-        scans_ahead: int = 0,
+        threads: bool = False,
         at_once: int = 1,
     ) -> None:
         self._rooms = rooms
         self._resident = Resident(layout, singles)
-        self._cold = Cold(layout, singles, rooms, window, scans_ahead, at_once)
+        self._cold = Cold(layout, singles, rooms, window, threads, at_once)
         self._whole = Tiered(layout, singles, rooms, window)
 
     remembers = False
+
+    @property
+    def look(self) -> Look | None:
+        """What to find out of batches as soon as they are read."""
+        return self._cold.look
 
     def kept(self) -> Sequence[Moves]:
         """The rows that stay, their slots, and how the device finds them."""

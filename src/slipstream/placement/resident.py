@@ -32,6 +32,7 @@ class Resident:
         self._groups = [_GroupPlanner(layout, group, singles) for group in layout.groups]
 
     remembers = False
+    look = None
 
     def kept(self) -> Sequence[Moves]:
         """Nothing: there is no fast tier."""

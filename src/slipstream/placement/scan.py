@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slipstream.data.batch import Batch
+from slipstream.data.batch import Batch, Together
 from slipstream.data.inputs import Array
 from slipstream.embedding.kernels import cold
 from slipstream.embedding.spec import Group, Layout
@@ -94,24 +94,18 @@ class Scanner:
         self._limits = {size: kept.limits.astype(f"u{size}") for size in (4, 8)}
         self._places, self._rows = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
 
-    def scan(self, batches: Sequence[Batch]) -> Scanned:
-        """The lookups of batches that were read at once, or of one."""
-        together, one = batches[0].together, batches[0]
-        ids, inputs = one.ids.numpy(), one.n_valid
-        if len(batches) > 1:
-            assert together is not None, "they were read at once"
-            whole, first = together.arrays["ids"], one.place * one.capacity
-            ids, inputs = whole.reshape(-1, whole.shape[2])[first:], together.inputs - first
-        inputs = min(inputs, len(batches) * one.capacity)
-        ids = self._columns(ids[:inputs])
+    def scan(self, read: Together) -> Scanned:
+        """The lookups of batches that were read at once."""
+        whole = read.tensors["ids"]
+        ids = self._columns(whole.flatten(0, 1).numpy()[: read.inputs])
         # Room for all of them, though few are found: new memory would cost more than they do.
         if ids.size > len(self._places):
             self._places, self._rows = np.empty(ids.size, np.int32), np.empty(ids.size, np.int64)
-        bounds = np.empty(len(batches) + 1, dtype=np.int64)
+        bounds = np.empty(read.batches + 1, dtype=np.int64)
         wrong = cold.scan(
             ids.view(f"u{ids.itemsize}"),
-            inputs,
-            one.capacity,
+            read.inputs,
+            whole.shape[1],
             self._limits[ids.itemsize],
             self._kept.starts,
             self._kept.sizes,
@@ -121,7 +115,7 @@ class Scanner:
         )
         if wrong:
             at, feature = divmod(-1 - wrong, len(self._names))
-            number = int(batches[at // one.capacity].numbers[at % one.capacity])
+            number = int(read.tensors["numbers"].flatten()[at])
             raise DataError(
                 f"Input {number} has the id {ids[at, feature]} in column "
                 f"{self._names[feature]!r}, whose table has {self._kept.sizes[feature]:,} rows."
@@ -135,6 +129,19 @@ class Scanner:
         if self._side_by_side and len(columns):
             return ids[:, columns[0] : columns[0] + len(columns)]
         return np.ascontiguousarray(ids[:, columns])
+
+
+def read_of(batches: Sequence[Batch]) -> Together:
+    """What was read of batches that lie side by side, or of one."""
+    one, count = batches[0], len(batches)
+    if one.together is None:
+        return Together({"ids": one.ids[None], "numbers": one.numbers[None]}, one.n_valid, 1)
+    if count == one.together.batches:
+        return one.together
+    some = slice(one.place, one.place + count)
+    tensors = {name: one.together.tensors[name][some] for name in ("ids", "numbers")}
+    inputs = one.together.inputs - one.place * one.capacity
+    return Together(tensors, min(max(inputs, 0), count * one.capacity), count)
 
 
 def read_at_once(batches: Iterable[Batch], most: int) -> Iterator[list[Batch]]:

@@ -142,6 +142,8 @@ class Tiered:
             made.append(Tier(group.rows, room, popular))
         return made
 
+    look = None
+
     @property
     def remembers(self) -> bool:
         """Whether batches come in parts, which follow from what was kept by then."""

@@ -11,6 +11,8 @@ from slipstream.embedding.device.packing import Packing
 from slipstream.embedding.device.ring import Ring
 from slipstream.embedding.kernels.gpu import pages
 
+_WORD = 8  # bytes
+
 
 class Bench:
     """What a step works on: the block of its plan, and that of what it gives.
@@ -24,9 +26,9 @@ class Bench:
         self.packing, self.given = packing, given_by(packing, arena)
         self.block, self.out, beside = (
             torch.zeros(one.bytes, dtype=torch.uint8, device=arena.device)
-            for one in (packing.sections, self.given, packing.beside)
+            for one in (packing, self.given, packing.beside)
         )
-        self.plan = packing.sections.tensors(self.block) | packing.beside.tensors(beside)
+        self.plan = packing.tensors(self.block) | packing.beside.tensors(beside)
         self.gives = self.given.tensors(self.out)
 
 
@@ -41,7 +43,9 @@ class Turn:
 
     def __init__(self, bench: Bench, plans: Ring, outcomes: Ring) -> None:
         self.bench, self.plans, self.outcomes = bench, plans, outcomes
-        self._from, self._to = _words(plans.device), _words(outcomes.device)
+        self._from, self._to = _words(plans.whole), _words(outcomes.device)
+        pieces = torch.from_numpy(plans.pieces(_WORD * pages.PIECE) // _WORD)
+        self._pieces = pieces.to(plans.device.device)
         self._number = torch.zeros((2, 1), dtype=torch.int64, device=plans.device.device)
         self._next = (0, 0)
 
@@ -57,7 +61,7 @@ class Turn:
 
     def read(self) -> None:
         """Have the plan on the bench."""
-        pages.read(self._from, self._number[0], _words(self.bench.block))
+        pages.read(self._from, self._number[0], self._pieces, _words(self.bench.block))
 
     def write(self) -> None:
         """Take what the step gave, and turn to the next pages."""

@@ -275,9 +275,8 @@ def tiered_of(
     singles = [column.name for column in dataset.schema.singles]
     window, split = travel.window_of(config), answers(config).ordering == "split"
     if device_finishes(config, layout, dataset, rooms):
-        scans_ahead = travel.SCANS_AHEAD if travel.plans_ahead(config, rooms) else 0
-        at_once = travel.read_at_once(config, rooms)
-        return Finished(layout, singles, rooms, window, scans_ahead, at_once)
+        threads, at_once = travel.plans_ahead(config, rooms) > 0, travel.read_at_once(config, rooms)
+        return Finished(layout, singles, rooms, window, threads, at_once)
     return Tiered(
         layout,
         singles,

@@ -210,6 +210,7 @@ class Trainer:
 
     def run_through(self) -> None:
         """Train until the inputs are used up, or until validation gets no better."""
+        tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
         ahead = travel.plans_ahead(self.config, self.rooms)
         at_once = travel.read_at_once(self.config, self.rooms)
         loader = self._stack.enter_context(
@@ -217,12 +218,14 @@ class Trainer:
                 self.dataset.train,
                 self.config.batch_size,
                 order=self.order,
-                ahead=travel.READERS * at_once if ahead else 1,
+                ahead=travel.READ_AHEAD * at_once if ahead else 1,
                 threads=travel.READERS if ahead else 1,
+                # A GPU takes inputs from where they were read.
+                pin_memory=bool(ahead) and torch.device(self.config.device).type == "cuda",
                 at_once=at_once if ahead else None,
+                look=tiered.look if ahead else None,
             )
         )
-        tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
         passed = self.skipping.passed(self.dataset.train, self.config.batch_size, self._stack)
         with self.state.timed("plan"):
             plans = plans_from(

@@ -10,10 +10,10 @@ from slipstream.training.strategies import answers
 
 PREPARED = 3
 """Plans whose rows are on their way while a step is at work; of a GPU, so many times as many."""
-READERS = 3
-"""Threads that read inputs for a GPU, and times as many batches are read ahead as are at once."""
-SCANS_AHEAD = 3
-"""Times as many batches are scanned ahead as are read at once."""
+READERS = 4
+"""Threads that read inputs for a GPU, and look at them."""
+READ_AHEAD = READERS + 2
+"""Times as many batches are read ahead as are at once."""
 # What travels to a GPU together: every hand-over from thread to thread costs as much as some steps.
 _TOGETHER_BATCHES, _TOGETHER_INPUTS = 64, 1 << 18
 _READ_INPUTS = 1 << 17

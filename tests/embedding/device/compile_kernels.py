@@ -14,7 +14,7 @@ from slipstream.models.kernels import dots
 
 TARGET = GPUTarget("cuda", 90, 32)
 TYPES = {"counts": "*i32", "parameters": "*fp64", "halves": "*i16"}
-PAGES = {"source": "*i64", "target": "*i64", "number": "*i64", "words": "i32"}
+PAGES = dict.fromkeys(("source", "target", "pages", "pieces", "number"), "*i64") | {"words": "i32"}
 SIZES = ("capacity", "features", "length", "count", "place", "width", "lookups", "singles")
 SCALARS = (*SIZES, "chunks", "room", "inputs", "apart", "blocks")
 NUMBERS = ("values", "vectors", "steps", "gradient", "partial", "weights", "second")
@@ -33,7 +33,7 @@ def compiled(kernel, number, types=None, **constants):
         elif name in SCALARS and not (name == "count" and kernel is moves._copy):
             signature[name] = "i32"
         else:
-            known = PAGES if kernel is pages._copy else TYPES
+            known = PAGES if kernel in (pages._join, pages._write) else TYPES
             signature[name] = known.get(name, "*i64" if name == "order" else "*i32")
     fixed = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
     made = triton.compile(ASTSource(kernel, signature, constexprs=fixed), target=TARGET)
@@ -66,8 +66,8 @@ for number, given in (("fp32", "bf16"), ("fp32", "fp32"), ("fp64", "fp64")):
         compiled(loss._sum, number, sums, ADDS=adds, BLOCK=128)
 for optimizer in dense.NUMBER.values():
     compiled(dense._move, "fp32", OPTIMIZER=optimizer, IS_DOUBLE=False, BLOCK=1024)
-for into in (False, True):
-    compiled(pages._copy, "", INTO=into, BLOCK=1024)
+for kernel in (pages._join, pages._write):
+    compiled(kernel, "", BLOCK=1024)
 compiled(moves._copy, "", OUT=True, WORDS=17, ROWS=64, COLUMNS=32)
 for kernel in (place._by_number, place._told):
     compiled(kernel, "", BLOCK=1024)

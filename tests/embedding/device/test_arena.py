@@ -42,9 +42,9 @@ def in_place(plan: Plan) -> list[GroupPlan]:
 def packed(layout, plan, *, shuffle=None):
     """The plan as it is on the device; with `shuffle` in other slots."""
     packing = Packing(layout, plan.capacity, plan.dense.shape[1], room_for(needs(plan)))
-    block = torch.zeros(packing.sections.bytes, dtype=torch.uint8)
-    packing.pack(plan, 1.0, packing.sections.arrays(block.numpy()))
-    views = packing.sections.tensors(block.to(DEVICE))
+    block = torch.zeros(packing.bytes, dtype=torch.uint8)
+    packing.pack(plan, 1.0, packing.arrays(block.numpy()))
+    views = packing.tensors(block.to(DEVICE))
     for number, order in enumerate(shuffle or ()):
         order = order.to(DEVICE)
         for name in ["slots", "rows", *(n for n in views if n.startswith(f"{number}.values"))]:

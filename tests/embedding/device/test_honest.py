@@ -67,7 +67,8 @@ def test_records_are_copied_one_way():
 
 def test_pages_are_copied_one_way():
     ring, bench = torch.arange(24, device=DEVICE).view(3, 8), room(8, dtype=torch.int64)
-    honest(pages.read, ring, numbers(1, dtype=torch.int64), bench)
+    pieces = torch.tensor([(0, 8, 3, 5), (5, 8, 0, 3)], device=DEVICE)
+    honest(pages.read, ring.view(-1), numbers(1, dtype=torch.int64), pieces, bench)
     honest(pages.write, ring, numbers(2, dtype=torch.int64), bench)
 
 

@@ -4,6 +4,7 @@ import gc
 import threading
 import weakref
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,13 +14,14 @@ from hypothesis import strategies as st
 
 from slipstream.data.batch import Together
 from slipstream.embedding.device.lanes import Mark
-from slipstream.embedding.device.packing import Packing, needs, pack_inputs, room_for
+from slipstream.embedding.device.packing import Packing, inputs_of, needs, room_for
 from slipstream.embedding.device.ring import Ring
 from slipstream.embedding.device.sections import Section, Sections
 from slipstream.embedding.device.stride import STRIDES, Coming, Stride, strides
 from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.errors import SlipstreamError
 from slipstream.plan import ColdLookups, Emitted, GroupPlan, Moves, Plan, Touched
+from slipstream.training.bench import Turn
 
 SECTIONS = Sections({"number": Section(torch.int32, (1,))})
 CPU = torch.device("cpu")
@@ -158,8 +160,9 @@ def test_a_run_was_made_at_once_lies_within_a_piece_and_waits_for_all_of_its_pla
         assert covered == one.plans
 
 
-@pytest.mark.parametrize("offsets", [(), (2,), (0, 3)])
-def test_inputs_that_were_read_at_once_are_packed_as_one_by_one(offsets):
+@pytest.mark.parametrize("apart", [(), (2,), (0, 3)])
+@pytest.mark.parametrize("number", [torch.float32, torch.float64])
+def test_inputs_are_sent_to_their_pages_whether_read_at_once_or_one_by_one(apart, number):
     layout = Layout((TableSpec("a", 9, 2),), (Feature("a", "a"),))
     draw = np.random.default_rng(0)
     arrays = {
@@ -168,27 +171,36 @@ def test_inputs_that_were_read_at_once_are_packed_as_one_by_one(offsets):
         "dense": draw.random((4, 3, 2), dtype=np.float32),
         "ids": draw.integers(0, 9, (4, 3, 1), dtype=np.int32),
     }
-    together = Together(arrays, 12, 4)
+    together = Together({name: torch.from_numpy(one) for name, one in arrays.items()}, 12, 4)
     one = {name: [torch.from_numpy(array[n]) for n in range(4)] for name, array in arrays.items()}
     nothing, empty = Moves(NONE, NONE), torch.empty(0, dtype=torch.int64)
     touched = Touched(empty, torch.zeros(1, dtype=torch.int64), empty)
     group = GroupPlan(torch.empty((1, 0)), {}, touched, nothing, nothing)
     plans = [
         Plan(n + 1, torch.arange(3), 3, 3 * n, one["labels"][n], one["dense"][n],
-             one["weights"][n], torch.full((3,), 1.0 + n) if n in offsets else None, (group,),
-             ids=one["ids"][n], together=together, place=n)
+             one["weights"][n], None, (group,), ids=one["ids"][n],
+             together=None if n in apart else together, place=n)
         for n in range(4)
     ]  # fmt: skip
-    packing = Packing(layout, 3, 2, room_for(needs(plans[0])), columns=1)
-    pages = Ring(packing.sections, 6, CPU).take(4)
-    pages.host.fill_(7)
-    Stride(packing, pages, plans, 2).pack_inputs(0, 2)
-    Stride(packing, pages, plans, 2).pack_inputs(2, 4)
-    wanted = packing.sections.arrays(np.full(packing.sections.bytes, 7, dtype=np.uint8))
-    for plan, made in zip(plans, pages.arrays, strict=True):
-        pack_inputs(replace(plan, together=None), wanted)
-        for name in ("labels", "weight", "logit_offset", "dense", "ids"):
+    packing = Packing(layout, 3, 2, room_for(needs(plans[0])), number, columns=1)
+    ring = Ring(packing.sections, 7, CPU, packing.of_inputs)
+    ring.take(2)
+    ring.whole.fill_(7)
+    Stride(packing, ring.take(4), plans, 2).send_inputs()
+    wanted = packing.arrays(np.full(packing.bytes, 7, dtype=np.uint8))
+    turn = Turn(SimpleNamespace(block=torch.zeros(packing.bytes, dtype=torch.uint8)), ring, ring)
+    turn.begin(2, 0, 4)
+    for plan in plans:
+        for name, values in inputs_of(plan).items():
+            wanted[name][:] = values.numpy()
+        turn.read()
+        turn._number += 1
+        made = packing.arrays(turn.bench.block.numpy())
+        for name in made:
             np.testing.assert_array_equal(made[name], wanted[name])
+    turn.read()
+    others = packing.of_inputs.arrays(turn.bench.block.numpy()[packing.sections.bytes :])
+    assert all((one.view(np.uint8) == 7).all() for one in others.values()), "another page"
 
 
 def test_a_ring_goes_with_its_last_page_and_waits_for_no_collector():

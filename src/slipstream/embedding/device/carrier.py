@@ -14,8 +14,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -27,7 +25,7 @@ from slipstream.embedding.device.gather import Pool
 from slipstream.embedding.device.group_packing import tiers_of
 from slipstream.embedding.device.held import Held
 from slipstream.embedding.device.lanes import Lane, Mark
-from slipstream.embedding.device.packing import Packing, needs_of_all, pack_inputs, room_for
+from slipstream.embedding.device.packing import Packing, needs_of_all, room_for
 from slipstream.embedding.device.ring import Pages, Ring
 from slipstream.embedding.device.sections import Section, Sections
 from slipstream.embedding.device.stride import (
@@ -44,7 +42,6 @@ from slipstream.embedding.store import RowStore
 from slipstream.errors import SlipstreamError
 from slipstream.plan import Moves, Plan
 
-_PACKERS = 2
 SayHow = Callable[[float, int, Array], None]
 """Writes down how dense weights move, with a factor of their learning rate in that step."""
 
@@ -106,7 +103,6 @@ class Carrier:
         self._stopped = False
         self._failure: BaseException | None = None
         self._gathers = Pool("gather")
-        self._packers = ThreadPoolExecutor(_PACKERS, thread_name_prefix="slipstream-pack")
         self.clock = Clock()
         self._threads = [
             threading.Thread(target=work, name=f"slipstream-{name}", daemon=True)
@@ -133,14 +129,9 @@ class Carrier:
         packing = self._packing
         assert packing is not None, "it was chosen before"
         if self._in is None or self._in.sections is not packing.sections:
-            self._in = self._ring(packing.sections)
+            self._in = self._ring(packing.sections, packing.of_inputs)
         plans = [one.plan for one in coming]
         stride = Stride(packing, self._in.take(len(coming)), plans, self.piece)
-        # Most of the bytes are those of the inputs: other threads pack them meanwhile.
-        ends = [len(coming) * part // _PACKERS for part in range(_PACKERS + 1)]
-        stride.packed = [
-            self._packers.submit(stride.pack_inputs, first, end) for first, end in pairwise(ends)
-        ]
         arrays, words = stride.pages.arrays, stride.pages.words
         for run in stride.runs:
             for number, many in enumerate(run.many or ()):
@@ -152,14 +143,17 @@ class Carrier:
                     run.bounds(many.evicts),
                     words[run.pages],
                 )
+            pack = packing.pack_rows if run.many is None else packing.pack_step
             for one, into in zip(coming[run.pages], arrays[run.pages], strict=True):
-                self._pack_rows(packing, one, into, done=run.many is not None)
+                pack(one.plan, one.factor, into)
+                self._say_how(one, into)
         self._coming.update(one.plan.step for one in coming)
         self._to_read.put(stride)
 
-    def _ring(self, sections: Sections) -> Ring:
+    def _ring(self, *sections: Sections) -> Ring:
         """Pages for all strides that are under way."""
-        ring = Ring(sections, STRIDES * self.together, self._arena.device)
+        first, *inputs = sections
+        ring = Ring(first, STRIDES * self.together, self._arena.device, *inputs)
         if self._stopped:  # whoever was told to stop knows nothing of this one
             ring.stop()
         return ring
@@ -180,16 +174,12 @@ class Carrier:
         )
 
     def pack_into(self, packing: Packing, coming: Coming, arrays: dict[str, Array]) -> None:
-        """Write a plan into the arrays of a page, all but the rows that come."""
-        pack_inputs(coming.plan, arrays)
-        self._pack_rows(packing, coming, arrays)
+        """Write a plan into the arrays of a block, all but the rows that come."""
+        packing.pack(coming.plan, coming.factor, arrays)
+        self._say_how(coming, arrays)
 
-    def _pack_rows(
-        self, packing: Packing, coming: Coming, arrays: dict[str, Array], *, done: bool = False
-    ) -> None:
-        """Write what is not about inputs; the rows may be `done`."""
-        pack = packing.pack_step if done else packing.pack_rows
-        pack(coming.plan, coming.factor, arrays)
+    def _say_how(self, coming: Coming, arrays: dict[str, Array]) -> None:
+        """Write how dense weights move in the step of a plan."""
         if self._how is not None:
             self._how(coming.factor, coming.number, arrays["weights"])
 
@@ -280,7 +270,6 @@ class Carrier:
         self._to_write.put(None)
         for thread in self._threads:
             thread.join()
-        self._packers.shutdown()
         self._gathers.close()
         self.held.close()
         # A plan that nobody steps through may still be on its way, into memory that is given back.
@@ -304,6 +293,8 @@ class Carrier:
                 return
 
     def _read(self, stride: Stride) -> Stride:
+        with self._inward.used():
+            stride.send_inputs()
         for run in stride.runs:
             self._wait_for(run.after, stride)
             for number, slow in enumerate(self.held.slow):
@@ -316,8 +307,6 @@ class Carrier:
                 rows = tiers_of(stride.plans[run.page].groups[number])[0].rows
                 staged = stride.pages.arrays[run.page][f"{number}.staged"]
                 self._gathers.gather(slow.records, rows, staged)
-        for packed in stride.packed:
-            packed.result()
         with self._inward.used():
             stride.pages.device.copy_(stride.pages.host, non_blocking=True)
         stride.there = self._inward.mark()

@@ -8,13 +8,12 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from slipstream.data.batch import Together
 from slipstream.data.inputs import Array
 from slipstream.embedding.device import frames
 from slipstream.embedding.device.group_packing import GroupPacking, needs_of
 from slipstream.embedding.device.narrow import pack_cold
-from slipstream.embedding.device.ring import Pages
 from slipstream.embedding.device.sections import Section, Sections
 from slipstream.embedding.kernels.rows import parameters
 from slipstream.embedding.spec import Layout
@@ -22,8 +21,6 @@ from slipstream.plan import Emitted, Plan
 
 _SPARE = 1.25
 _PARTS = 2  # that a batch has at most
-# What is sent of inputs, and what it is called where they were read; ids only for some plans.
-_INPUTS = (("labels", "labels"), ("weight", "weights"), ("dense", "dense"), ("ids", "ids"))
 
 
 @dataclass(frozen=True)
@@ -60,21 +57,47 @@ class Packing:
 
     @cached_property
     def sections(self) -> Sections:
-        """What a packed plan has, in order."""
+        """What a packed plan has, in order, but for its inputs."""
         made = {
-            "labels": Section(self.number, (self.inputs,)),
-            "weight": Section(self.number, (self.inputs,)),
             "logit_offset": Section(self.number, (self.inputs,)),
-            "dense": Section(self.number, (self.inputs, self.dense)),
             "parameters": Section(torch.float64, (len(self.layout.groups), 4)),
             "weights": Section(torch.float64, (self.weights,)),
             "spans": Section(torch.int32, (2 * _PARTS,)),
             "n_valid": Section(torch.int32, (1,)),
-            "ids": Section(torch.int32, (self.inputs, self.columns)),
         }
         for number, group in enumerate(self.groups):
             made |= {f"{number}.{name}": one for name, one in group.sent().items()}
         return Sections(made)
+
+    @cached_property
+    def of_inputs(self) -> Sections:
+        """What it has of its inputs, which are not packed: they are sent from where they were read.
+
+        They come behind all else in a block.
+        """
+        return Sections(
+            {
+                "labels": Section(self.number, (self.inputs,)),
+                "weight": Section(self.number, (self.inputs,)),
+                "dense": Section(self.number, (self.inputs, self.dense)),
+                "ids": Section(torch.int32, (self.inputs, self.columns)),
+            }
+        )
+
+    @property
+    def bytes(self) -> int:
+        """Size of a block."""
+        return self.sections.bytes + self.of_inputs.bytes
+
+    def tensors(self, block: Tensor) -> dict[str, Tensor]:
+        """What is in a block, as views of it."""
+        packed = self.sections.bytes
+        return self.sections.tensors(block[:packed]) | self.of_inputs.tensors(block[packed:])
+
+    def arrays(self, block: Array) -> dict[str, Array]:
+        """The same, of a block in host memory."""
+        packed = self.sections.bytes
+        return self.sections.arrays(block[:packed]) | self.of_inputs.arrays(block[packed:])
 
     @cached_property
     def beside(self) -> Sections:
@@ -101,7 +124,8 @@ class Packing:
 
     def pack(self, plan: Plan, factor: float, into: Mapping[str, Array]) -> None:
         """Write a plan into the arrays of a block, all but dense weights and rows that come."""
-        pack_inputs(plan, into)
+        for name, values in inputs_of(plan).items():
+            into[name][:] = values.numpy()
         self.pack_rows(plan, factor, into)
 
     def pack_rows(self, plan: Plan, factor: float, into: Mapping[str, Array]) -> None:
@@ -121,25 +145,12 @@ class Packing:
         spans = frames.spans(plan)
         into["spans"][: len(spans)] = spans
         into["n_valid"][:] = plan.n_valid
+        into["logit_offset"][:] = 0 if plan.logit_offset is None else plan.logit_offset.numpy()
         for number, group in enumerate(self.layout.groups):
             own = group.optimizer
             into["parameters"][number] = parameters(
                 own, own.lr * factor, plan.step, np.dtype(np.float64)
             )
-
-    def pack_together(self, together: Together, some: slice, pages: Pages, at: slice) -> None:
-        """Write the inputs of plans that were read at once into their pages.
-
-        Args:
-            together: What was read.
-            some: Which of these batches.
-            pages: Pages.
-            at: Which of them.
-        """
-        # By NumPy: on a server compiled loops took three times as long for it.
-        for name, of in _INPUTS if self.columns else _INPUTS[:-1]:
-            pages.stacked(name)[at] = together.arrays[of][some]
-        pages.stacked("logit_offset")[at] = 0
 
     def pack_many(
         self, number: int, many: Emitted, lookups: Array, fills: Array, evicts: Array, words: Array
@@ -169,14 +180,10 @@ class Packing:
         )
 
 
-def pack_inputs(plan: Plan, into: Mapping[str, Array]) -> None:
-    """Write the inputs of a plan into the arrays of a block: most of its bytes."""
-    into["labels"][:] = plan.labels.numpy()
-    into["weight"][:] = plan.weight.numpy()
-    into["dense"][:] = plan.dense.numpy()
-    into["logit_offset"][:] = 0 if plan.logit_offset is None else plan.logit_offset.numpy()
-    if plan.ids is not None:
-        into["ids"][:] = plan.ids.numpy()
+def inputs_of(plan: Plan) -> dict[str, Tensor]:
+    """The inputs of a plan, by the names of their sections."""
+    made = {"labels": plan.labels, "weight": plan.weight, "dense": plan.dense}
+    return made if plan.ids is None else {**made, "ids": plan.ids}
 
 
 def needs(plan: Plan) -> dict[str, int]:

@@ -18,6 +18,8 @@ from slipstream.embedding.device.lanes import Lane, Mark
 from slipstream.embedding.device.sections import Sections
 from slipstream.errors import SlipstreamError
 
+_NOTHING = Sections({})
+
 
 @dataclass
 class _Use:
@@ -66,6 +68,11 @@ class Pages:
         """Their bytes on the device."""
         return self.ring.device[self.first : self.first + self.count]
 
+    def inputs(self, name: str, some: slice) -> Tensor:
+        """A section of the inputs of some of them, on the device."""
+        begin, end, _ = some.indices(self.count)
+        return self.ring.inputs[name][self.first + begin : self.first + end]
+
     def stacked(self, name: str) -> Array:
         """A section of all of them, on the host."""
         return self.ring.stacked[name][self.first : self.first + self.count]
@@ -88,13 +95,24 @@ class Ring:
         sections: What is in each.
         pages: How many there are.
         device: Where the other half of each is.
+        of_inputs: What else there is of each on the device alone, section by section: what lies
+            side by side on the host is copied there at once, for many pages.
     """
 
-    def __init__(self, sections: Sections, pages: int, device: torch.device) -> None:
-        self.sections, self._pages = sections, pages
+    def __init__(
+        self,
+        sections: Sections,
+        pages: int,
+        device: torch.device,
+        of_inputs: Sections = _NOTHING,
+    ) -> None:
+        self.sections, self._of_inputs, self._pages = sections, of_inputs, pages
         shape = (pages, sections.bytes)
         self.host = torch.zeros(shape, dtype=torch.uint8, pin_memory=device.type == "cuda")
-        self.device = torch.zeros_like(self.host, device=device)
+        size = pages * (sections.bytes + of_inputs.bytes)
+        self.whole = torch.zeros(size, dtype=torch.uint8, device=device)
+        self.device = self.whole[: self.host.numel()].view(shape)
+        self.inputs = of_inputs.columns(self.whole[self.host.numel() :], pages)
         self.arrays = [sections.arrays(one) for one in self.host.numpy()]
         self.stacked = sections.stacked(self.host.numpy())
         self.words = self.host.numpy().view(np.int32)
@@ -132,6 +150,24 @@ class Ring:
         with self._changed:
             pages.use.free = free
             self._changed.notify_all()
+
+    def pieces(self, longest: int) -> Array:
+        """How the bytes of a page become a block in which its inputs come behind all else.
+
+        Args:
+            longest: The most bytes of a piece.
+
+        Returns:
+            For each piece where it begins in the first page, how far away that of the next page is,
+            where it goes, and how long it is; all in bytes.
+        """
+        found, begin, target = [], 0, 0
+        for size in (self.sections.bytes, *self._of_inputs.sizes):
+            for first in range(0, size, longest):
+                length = min(longest, size - first)
+                found.append((begin + first, size, target + first, length))
+            begin, target = begin + self._pages * size, target + size
+        return np.array(found, dtype=np.int64).reshape(-1, 4)
 
     def stop(self) -> None:
         """Whoever waits for pages is told that there will be none."""

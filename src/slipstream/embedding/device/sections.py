@@ -42,9 +42,14 @@ class Sections:
     all: Mapping[str, Section]
 
     @property
+    def sizes(self) -> list[int]:
+        """Bytes that each tensor has in a block."""
+        return [_aligned(one.bytes) for one in self.all.values()]
+
+    @property
     def bytes(self) -> int:
         """Size of a block."""
-        return sum(_aligned(one.bytes) for one in self.all.values())
+        return sum(self.sizes)
 
     def tensors(self, block: Tensor) -> dict[str, Tensor]:
         """The tensors in a block, as views of it."""
@@ -57,8 +62,17 @@ class Sections:
     @cached_property
     def starts(self) -> dict[str, int]:
         """Where each tensor begins, in bytes."""
-        sizes = [_aligned(one.bytes) for one in self.all.values()]
-        return dict(zip(self.all, accumulate(sizes, initial=0), strict=False))
+        return dict(zip(self.all, accumulate(self.sizes, initial=0), strict=False))
+
+    def columns(self, memory: Tensor, blocks: int) -> dict[str, Tensor]:
+        """The tensors of many blocks in memory that has all of the first one, then of the next."""
+        views = {}
+        for (name, one), size in zip(self.all.items(), self.sizes, strict=True):
+            mine, memory = memory[: blocks * size], memory[blocks * size :]
+            # As numbers first: PyTorch makes no rows of them that are empty.
+            mine = mine.view(one.dtype).view(blocks, size // one.dtype.itemsize)
+            views[name] = mine[:, : math.prod(one.shape)].view(blocks, *one.shape)
+        return views
 
     def stacked(self, pages: Array) -> dict[str, Array]:
         """The same of many blocks at once, `[blocks, ...]`, in host memory."""

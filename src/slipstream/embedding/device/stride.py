@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from slipstream.data.batch import Together
+from torch import Tensor
+
 from slipstream.data.inputs import Array
 from slipstream.embedding.device.lanes import Mark
-from slipstream.embedding.device.packing import Packing, pack_inputs
+from slipstream.embedding.device.packing import Packing, inputs_of
 from slipstream.embedding.device.ring import Pages
 from slipstream.plan import Emitted, Plan
 
@@ -19,6 +19,7 @@ STRIDES = 4
 """How many there is room for: one is stepped through, one waits, one is read, one is packed."""
 SCORED = 5
 """Batches that there is room for where they are scored: three wait, one is sent, one is scored."""
+_READ_AS = {"weight": "weights"}  # sections that have another name where inputs are read
 PIECES = 2
 """Of a stride: what steps give goes back a piece at a time, so that less waits for it."""
 
@@ -106,7 +107,6 @@ class Stride:
         pages: Where, each in its page.
         plans: The plans, in the order of their steps.
         piece: Plans of a piece; the last may have fewer.
-        packed: Done when their inputs are in their pages.
         there: When all of it is on the device.
     """
 
@@ -114,7 +114,6 @@ class Stride:
     pages: Pages
     plans: list[Plan]
     piece: int
-    packed: list[Future[None]] = field(default_factory=list)
     there: Mark = field(default_factory=Mark)
 
     @cached_property
@@ -132,26 +131,37 @@ class Stride:
             last = end >= len(self.plans)
             yield Piece(self.plans[first:end], mine, self.pages.first + first, last)
 
-    def pack_inputs(self, first: int, end: int) -> None:
-        """Write the inputs of some plans into their pages: all at once that were read at once."""
-        while first < end:
-            plan = self.plans[first]
-            together, place = plan.together, plan.place
-            count = 0
-            while first + count < end and _plain(self.plans[first + count], together):
-                count += 1
-            if count == 0:
-                pack_inputs(plan, self.pages.arrays[first])
-                count = 1
-            elif together is not None:
-                pages, some = slice(first, first + count), slice(place, place + count)
-                self.packing.pack_together(together, some, self.pages, pages)
+    def send_inputs(self) -> None:
+        """Copy the inputs of all plans to their pages: at once that were read at once.
+
+        They go from where they were read. That is page-locked, and PyTorch gives it to nobody else
+        before the copy is done; from other memory they are copied now.
+        """
+        first = 0
+        while first < len(self.plans):
+            some, count = read_with(self.plans[first:])
+            for name, values in some.items():
+                pages = self.pages.inputs(name, slice(first, first + count))
+                pages.copy_(values, non_blocking=True)
             first += count
 
 
-def _plain(plan: Plan, together: Together | None) -> bool:
-    """Whether the inputs of a plan are as they were read with others."""
-    return together is not None and plan.together is together and plan.logit_offset is None
+def read_with(plans: Sequence[Plan]) -> tuple[dict[str, Tensor], int]:
+    """The inputs of the first plans, as far as they lie side by side, and of how many these are."""
+    plan = plans[0]
+    mine, together = inputs_of(plan), plan.together
+    if together is None:
+        return {name: one[None] for name, one in mine.items()}, 1
+    count = 1
+    while count < len(plans) and _follows(plans[count - 1], plans[count]):
+        count += 1
+    some = slice(plan.place, plan.place + count)
+    return {name: together.tensors[_READ_AS.get(name, name)][some] for name in mine}, count
+
+
+def _follows(plan: Plan, other: Plan) -> bool:
+    """Whether the inputs of another plan were read with those of a plan, and lie behind them."""
+    return other.together is plan.together and other.place == plan.place + 1
 
 
 class Outcome(NamedTuple):

@@ -7,19 +7,23 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_BLOCK = 1024
+PIECE = 1024
+"""The most words of eight bytes that are copied as one piece."""
 
 
 @torch.library.custom_op("slipstream::read_page", mutates_args={"target"})
-def read(pages: Tensor, number: Tensor, target: Tensor) -> None:
-    """Copy a page.
+def read(pages: Tensor, number: Tensor, pieces: Tensor, target: Tensor) -> None:
+    """Copy a page that is in several pieces.
 
     Args:
-        pages: int64 `[pages, words]`.
+        pages: int64, all of them.
         number: int64, which one, in one element.
-        target: int64 `[words]`; changed.
+        pieces: int64 `[pieces, 4]`: where each begins in the first page, how far away that of the
+            next page is, where it goes, and how long it is: `PIECE` at most.
+        target: int64; changed.
     """
-    _copy[_grid(target)](pages, target, number, len(target), INTO=False, BLOCK=_BLOCK)
+    if len(pieces):
+        _join[(len(pieces),)](pages, number, pieces, target, BLOCK=PIECE)
 
 
 @torch.library.custom_op("slipstream::write_page", mutates_args={"pages"})
@@ -31,18 +35,24 @@ def write(pages: Tensor, number: Tensor, source: Tensor) -> None:
         number: int64, which one, in one element.
         source: int64 `[words]`.
     """
-    _copy[_grid(source)](source, pages, number, len(source), INTO=True, BLOCK=_BLOCK)
-
-
-def _grid(words: Tensor) -> tuple[int]:
-    return (triton.cdiv(len(words), _BLOCK),)
+    if len(source):
+        grid = (triton.cdiv(len(source), PIECE),)
+        _write[grid](source, pages, number, len(source), BLOCK=PIECE)
 
 
 @triton.jit
-def _copy(source, target, number, words, INTO: tl.constexpr, BLOCK: tl.constexpr):
-    page = tl.load(number) * words
+def _join(pages, number, pieces, target, BLOCK: tl.constexpr):
+    piece = pieces + 4 * tl.program_id(0)
+    begin = tl.load(piece) + tl.load(number) * tl.load(piece + 1)
+    word = tl.arange(0, BLOCK)
+    inside = word < tl.load(piece + 3)
+    words = tl.load(pages + begin + word, mask=inside)
+    tl.store(target + tl.load(piece + 2) + word, words, mask=inside)
+
+
+@triton.jit
+def _write(source, pages, number, words, BLOCK: tl.constexpr):
     word = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = word < words
-    come_from = word if INTO else page + word
-    go_to = page + word if INTO else word
-    tl.store(target + go_to, tl.load(source + come_from, mask=inside), mask=inside)
+    page = tl.load(number) * words
+    tl.store(pages + page + word, tl.load(source + word, mask=inside), mask=inside)
