@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from slipstream.data.batch import Together
 from slipstream.data.inputs import Array
-from slipstream.embedding.device.lanes import Mark
 from slipstream.embedding.device.packing import Packing, pack_inputs
 from slipstream.embedding.device.ring import Pages
+from slipstream.lanes import Mark
 from slipstream.plan import Emitted, Plan
 
 STRIDES = 4
