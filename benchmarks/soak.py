@@ -47,7 +47,7 @@ POINTS = {
     "landing": (CARRIER, "Carrier", "landed"),
 }
 ON_STREAM = ("arrive", "leave")  # by the thread whose stream computes
-LANE = ("slipstream.embedding.device.lanes", "Lane", "used")
+LANE = ("slipstream.lanes", "Lane", "used")
 PLANS = ("slipstream.plan", "Planner", "plans")
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 TESTS = (
     *(f"tests/embedding/device/test_{name}.py" for name in ("arena", "touch", "pages")),
-    *(f"tests/models/test_{name}.py" for name in ("dots", "dots_of_rows")),
+    *(f"tests/models/test_{name}.py" for name in ("dots", "dots_of_rows", "mlp")),
     "tests/training/test_recorded.py::test_weights_in_one_row_move_as_pytorch_moves_them",
 )
 KINDS = ("streams", "memory")

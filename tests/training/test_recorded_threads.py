@@ -18,7 +18,7 @@ from slipstream.embedding.device.arena import Arena
 from slipstream.embedding.device.carrier import Carrier
 from slipstream.embedding.device.frames import Frames
 from slipstream.embedding.device.gather import Pool
-from slipstream.embedding.device.lanes import Lane
+from slipstream.lanes import Lane
 from slipstream.training import recorded, travel
 from slipstream.training.loop import StoppedError, Trainer, train
 from slipstream.training.recorded import RecordedEngine

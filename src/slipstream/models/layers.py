@@ -17,6 +17,9 @@ from torch import Generator, Tensor, nn
 from slipstream.errors import ConfigError
 from slipstream.models.inputs import Inputs
 
+if torch.cuda.is_available():
+    from slipstream.models.kernels import mlp as kernel
+
 
 def normal(generator: Generator, std: float, *shape: int) -> nn.Parameter:
     """A weight of independent normal values."""
@@ -67,7 +70,7 @@ def mlp(
     *,
     last: Literal["relu", "sigmoid", "none"] = "relu",
     biases: Literal["normal", "zeros"] = "zeros",
-) -> nn.Sequential:
+) -> Mlp:
     """Linear layers of these sizes with ReLU between them.
 
     Args:
@@ -81,7 +84,38 @@ def mlp(
         layers += [linear(inputs, outputs, generator, biases=biases), nn.ReLU()]
     if layers and last != "relu":
         layers[-1:] = [nn.Sigmoid()] if last == "sigmoid" else []
-    return nn.Sequential(*layers)
+    return Mlp(*layers)
+
+
+class Mlp(nn.Sequential):  # type: ignore[misc]
+    """The layers of an MLP one after the other; on a GPU they are one operation each way."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        """What the last layer gives, `[..., outputs]`."""
+        layers = list(self)
+        linears, others = layers[::2], layers[1::2]
+        ends = others.pop() if others and isinstance(others[-1], nn.Sigmoid) else None
+        if not (
+            linears
+            and all(isinstance(one, Linear) for one in linears)
+            and all(isinstance(one, nn.ReLU) for one in others)
+            and as_one(values, linears[0].weight)
+        ):
+            return super().forward(values)
+        relu_last = len(others) == len(linears)
+        weights, biases = [one.weight for one in linears], [one.bias for one in linears]
+        values = kernel.mlp(values, weights, biases, relu_last=relu_last)
+        return values if ends is None else ends(values)
+
+
+def as_one(values: Tensor, weight: Tensor) -> bool:
+    """Whether the kernels can do an MLP: on a GPU, in float32 or in bfloat16 by autocast."""
+    if not values.is_cuda or weight.dtype != torch.float32:
+        return False
+    if not torch.is_autocast_enabled("cuda"):
+        return values.dtype == torch.float32
+    narrow = torch.bfloat16
+    return torch.get_autocast_dtype("cuda") == narrow and values.dtype in (torch.float32, narrow)
 
 
 class FixedNorm(nn.Module):  # type: ignore[misc]

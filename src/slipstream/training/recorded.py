@@ -24,13 +24,13 @@ from slipstream.embedding.device.aside import by_itself
 from slipstream.embedding.device.carrier import Carrier, Done
 from slipstream.embedding.device.frames import Frame, Frames, frames
 from slipstream.embedding.device.gradients import when_there
-from slipstream.embedding.device.lanes import Lane
 from slipstream.embedding.device.ring import Pages
 from slipstream.embedding.device.scoring import Scoring
 from slipstream.embedding.device.stride import Coming, Piece, Stride
 from slipstream.embedding.kernels.gpu.loss import tell
 from slipstream.embedding.spec import Embedded
 from slipstream.embedding.tables import Embeddings
+from slipstream.lanes import Lane
 from slipstream.models import Model
 from slipstream.plan import Plan, Planner
 from slipstream.training.bench import Bench, Turn

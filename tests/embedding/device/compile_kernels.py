@@ -10,7 +10,7 @@ from triton.compiler import ASTSource
 
 from slipstream.embedding.kernels.gpu import dense, lookup, loss, moves, pages, place, touch, update
 from slipstream.embedding.kernels.gpu.rows import BF16, FP32, SPLIT, Shape
-from slipstream.models.kernels import dots
+from slipstream.models.kernels import between, dots
 
 TARGET = GPUTarget("cuda", 90, 32)
 TYPES = {"counts": "*i32", "parameters": "*fp64", "halves": "*i16"}
@@ -92,4 +92,15 @@ for number, tf32, count, dim in (
         for others, fixed in (beside, *in_slots):
             sizes = {name: size for name, size in dots._sizes(others).items() if name.isupper()}
             compiled(kernel, number, types, TF32=tf32, **fixed, **sizes)
+for number, count in (("bf16", 512), ("fp32", 256), ("bf16", 5)):
+    given = ("above", "output", "into", "bias", "out", "result", "gradient", "weight", "values")
+    types = dict.fromkeys(given, f"*{number}") | {"partial": "*fp32", "inputs": "i32"}
+    types |= dict.fromkeys(("total", "at", "at_weight", "at_bias"), "i32")
+    sizes = {"COUNT": count, "COLUMNS": between._columns(count)}
+    for relu in (True, False):
+        for kernel, rows in (("_through", 64), ("_from_single", 64), ("_single", 16)):
+            compiled(getattr(between, kernel), number, types, RELU=relu, ROWS=rows, **sizes)
+    types |= {"matrices": ("*fp32", "*fp32", "*fp32"), "values": "*fp32"}
+    shapes = ((0, 0, 512, 512, 13, 16), (4, 8192, 1, 1, 510, 512), (5, 8704, 1, 1, 1, 1))
+    compiled(between._pack, number, types, SHAPES=shapes, VALUES=(6, 8768, 13, 16), BLOCK=2048)
 print("all compiled")

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstream.data.batch import Together
-from slipstream.embedding.device.lanes import Mark
 from slipstream.embedding.device.packing import Packing, inputs_of, needs, room_for
 from slipstream.embedding.device.ring import Ring
 from slipstream.embedding.device.sections import Section, Sections
 from slipstream.embedding.device.stride import STRIDES, Coming, Stride, strides
 from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.errors import SlipstreamError
+from slipstream.lanes import Mark
 from slipstream.plan import ColdLookups, Emitted, GroupPlan, Moves, Plan, Touched
 from slipstream.training.bench import Turn
 

@@ -24,7 +24,6 @@ from slipstream.embedding.device.arena import Arena
 from slipstream.embedding.device.gather import Pool
 from slipstream.embedding.device.group_packing import tiers_of
 from slipstream.embedding.device.held import Held
-from slipstream.embedding.device.lanes import Lane, Mark
 from slipstream.embedding.device.packing import Packing, needs_of_all, room_for
 from slipstream.embedding.device.ring import Pages, Ring
 from slipstream.embedding.device.sections import Section, Sections
@@ -40,6 +39,7 @@ from slipstream.embedding.device.stride import (
 from slipstream.embedding.mover import BeforeWrite, Clock
 from slipstream.embedding.store import RowStore
 from slipstream.errors import SlipstreamError
+from slipstream.lanes import Lane, Mark
 from slipstream.plan import Moves, Plan
 
 SayHow = Callable[[float, int, Array], None]

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from slipstream.data.inputs import Array
-from slipstream.embedding.device.lanes import Lane, Mark
 from slipstream.embedding.device.sections import Sections
 from slipstream.errors import SlipstreamError
+from slipstream.lanes import Lane, Mark
 
 _NOTHING = Sections({})
 

@@ -20,7 +20,6 @@ from slipstream.data.batch import Batch
 from slipstream.data.inputs import Array
 from slipstream.embedding.device.arena import Arena
 from slipstream.embedding.device.gather import Pool
-from slipstream.embedding.device.lanes import Lane, Mark
 from slipstream.embedding.device.packing import room_for
 from slipstream.embedding.device.ring import Pages, Ring
 from slipstream.embedding.device.sections import Section, Sections
@@ -30,6 +29,7 @@ from slipstream.embedding.kernels.gpu import lookup
 from slipstream.embedding.kernels.gpu.place import place
 from slipstream.embedding.spec import Embedded
 from slipstream.embedding.store import RowStore
+from slipstream.lanes import Lane, Mark
 from slipstream.plan import Numbered
 
 _WAITING = 2  # batches whose predictions are on their way

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from torch import Tensor
 
 from slipstream.data.inputs import Array
-from slipstream.embedding.device.lanes import Mark
 from slipstream.embedding.device.packing import Packing, inputs_of
 from slipstream.embedding.device.ring import Pages
+from slipstream.lanes import Mark
 from slipstream.plan import Emitted, Plan
 
 STRIDES = 4

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from slipstream.embedding.device.lanes import Lane
+from slipstream.lanes import Lane
 
 pytestmark = pytest.mark.needs("cuda")
 
@@ -14,8 +14,9 @@ def test_no_two_lanes_share_a_stream_however_many_were_made_and_forgotten():
     for count in range(40):
         streams = [torch.cuda.Stream() for _ in range(count)]  # somebody else's
         more = [Lane(device) for _ in range(5)]
-        recording = Lane.for_recording(device)
-        assert len({one.stream for one in (*first, *more, recording)}) == 9
+        lasting = Lane.for_recording(device), Lane.for_gradients(device)
+        assert lasting == (Lane.for_recording(device), Lane.for_gradients(device))
+        assert len({one.stream for one in (*first, *more, *lasting)}) == 10
         del streams, more
 
 

@@ -1,4 +1,4 @@
-"""Copies that go on beside the computation: a lane is a CUDA stream, and nothing on the CPU."""
+"""Work that goes on beside the computation: a lane is a CUDA stream, and nothing on the CPU."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Lane:
     """
 
     _beside: ClassVar[WeakSet[Lane]] = WeakSet()
-    _recorders: ClassVar[dict[int, Lane]] = {}
-    _making = threading.Lock()
+    _lasting: ClassVar[dict[tuple[str, int], Lane]] = {}
+    _making = threading.RLock()
 
     def __init__(self, device: torch.device, *, current: bool = False) -> None:
         self._device = device
@@ -64,17 +64,24 @@ class Lane:
 
     @staticmethod
     def for_recording(device: torch.device) -> Lane:
-        """The lane that everything is recorded in.
+        """The lane that everything is recorded in."""
+        return Lane._one("recording", device)
 
-        Libraries keep memory for each stream that they were used in, for good: so it is always the
-        same one.
-        """
+    @staticmethod
+    def for_gradients(device: torch.device) -> Lane:
+        """The lane of gradients that no other computation waits for."""
+        return Lane._one("gradients", device)
+
+    @staticmethod
+    def _one(what: str, device: torch.device) -> Lane:
+        """Always the same one: libraries keep memory for each stream they were used in."""
         if device.type != "cuda":
             return Lane(device)
         number = torch.cuda.current_device() if device.index is None else device.index
-        if number not in Lane._recorders:
-            Lane._recorders[number] = Lane(device)
-        return Lane._recorders[number]
+        with Lane._making:
+            if (what, number) not in Lane._lasting:
+                Lane._lasting[what, number] = Lane(device)
+            return Lane._lasting[what, number]
 
     def used(self) -> AbstractContextManager[Any]:
         """What is asked of the device in this context is done in the lane."""
@@ -115,6 +122,7 @@ class Lane:
         """The point that the work asked for so far ends at."""
         if self.stream is None:
             return Mark()
-        event = torch.cuda.Event()
+        # Who waits sleeps: a thread that asks again and again would take a core from the others.
+        event = torch.cuda.Event(blocking=True)
         event.record(self.stream)
         return Mark(event)
