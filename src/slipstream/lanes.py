@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar
@@ -10,6 +11,7 @@ from weakref import WeakSet
 
 import torch
 
+_PAUSE = 5e-5  # seconds
 _STREAMS = 32  # that PyTorch has in all, and hands out in turn
 
 
@@ -22,7 +24,10 @@ class Mark:
     def wait(self) -> None:
         """Have this thread wait until the work up to the mark is done."""
         if self._event is not None:
-            self._event.synchronize()
+            # Asked now and then: waiting for it without a pause would take a core from others, and
+            # to be woken up by the driver took milliseconds.
+            while not self._event.query():
+                time.sleep(_PAUSE)
 
     def before_more_in(self, lane: Lane) -> None:
         """Have a lane wait for it, not this thread."""
@@ -122,7 +127,6 @@ class Lane:
         """The point that the work asked for so far ends at."""
         if self.stream is None:
             return Mark()
-        # Who waits sleeps: a thread that asks again and again would take a core from the others.
-        event = torch.cuda.Event(blocking=True)
+        event = torch.cuda.Event()
         event.record(self.stream)
         return Mark(event)

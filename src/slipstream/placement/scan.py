@@ -34,6 +34,18 @@ class Kept(NamedTuple):
     bases: Array
 
 
+def joined(pieces: Sequence[Scanned]) -> Scanned:
+    """The lookups of batches that were scanned some at a time."""
+    if len(pieces) == 1:
+        return pieces[0]
+    bounds, end = [np.zeros(1, dtype=np.int64)], 0
+    for one in pieces:
+        bounds.append(one.bounds[1:] + end)
+        end += int(one.bounds[-1])
+    places, rows = ([getattr(one, name) for one in pieces] for name in ("places", "rows"))
+    return Scanned(np.concatenate(places), np.concatenate(rows), np.concatenate(bounds))
+
+
 def kept_of(layout: Layout, group: Group, singles: Sequence[str], keep: Array) -> Kept | None:
     """How a device finds kept rows by comparing ids, or None where it cannot.
 
@@ -90,7 +102,6 @@ class Scanner:
 
     def __init__(self, kept: Kept, names: Sequence[str]) -> None:
         self._kept, self._names = kept, names
-        self._side_by_side = bool((np.diff(kept.columns) == 1).all())
         self._limits = {size: kept.limits.astype(f"u{size}") for size in (4, 8)}
         self._places, self._rows = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
 
@@ -124,10 +135,10 @@ class Scanner:
         return Scanned(self._places[:found].copy(), self._rows[:found].copy(), bounds)
 
     def _columns(self, ids: Array) -> Array:
-        """The columns of the features; not copied where they stand side by side."""
+        """The columns of the features; not copied where these are all there are, in order."""
         columns = self._kept.columns
-        if self._side_by_side and len(columns):
-            return ids[:, columns[0] : columns[0] + len(columns)]
+        if np.array_equal(columns, np.arange(ids.shape[1])):
+            return ids
         return np.ascontiguousarray(ids[:, columns])
 
 
@@ -138,10 +149,7 @@ def read_of(batches: Sequence[Batch]) -> Together:
         return Together({"ids": one.ids[None], "numbers": one.numbers[None]}, one.n_valid, 1)
     if count == one.together.batches:
         return one.together
-    some = slice(one.place, one.place + count)
-    tensors = {name: one.together.tensors[name][some] for name in ("ids", "numbers")}
-    inputs = one.together.inputs - one.place * one.capacity
-    return Together(tensors, min(max(inputs, 0), count * one.capacity), count)
+    return one.together.some(one.place, count)
 
 
 def read_at_once(batches: Iterable[Batch], most: int) -> Iterator[list[Batch]]:

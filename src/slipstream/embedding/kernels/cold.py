@@ -17,86 +17,7 @@ from slipstream.data.inputs import Array
 USED, PLACE = 0, 1
 NEW = -1
 """The step of the use before, where there is none in the window."""
-AT_ONCE = 32
-"""Features that are looked at together."""
-_PRODUCT = np.int64(0x077CB531)
-_LOW = np.int64(0xFFFFFFFF)
-_PLACE = np.zeros(32, dtype=np.int64)
-for _bit in range(32):
-    _PLACE[((_PRODUCT << np.int64(_bit)) & _LOW) >> np.int64(27)] = _bit
-
-
-@compiled
-def _not_kept(ids: Array, limits: Array, masks: Array) -> None:
-    """For each input the features whose rows are not kept, as bits.
-
-    Args:
-        ids: Unsigned, so that a negative one is not kept either; `[inputs, features]`, 32 features
-            at most. This loop runs on many of them at a time.
-        limits: How many rows of each feature's table are kept, of the same type.
-        masks: Out: uint32.
-    """
-    features = ids.shape[1]
-    bits = np.empty(features, dtype=np.uint32)
-    for f in range(features):
-        bits[f] = np.uint32(1) << np.uint32(f)
-    for i in range(len(ids)):
-        mask = np.uint32(0)
-        for f in range(features):
-            mask = np.uint32(mask | (bits[f] if ids[i, f] >= limits[f] else np.uint32(0)))
-        masks[i] = mask
-
-
-@compiled
-def _cold_lookups(
-    ids: Array,
-    masks: Array,
-    first: int,
-    features: int,
-    starts: Array,
-    sizes: Array,
-    places: Array,
-    rows: Array,
-    found: int,
-) -> int:
-    """Write the lookups of rows that are not kept behind the first `found`; returns how many.
-
-    The first of each input comes first, then the second of those that have one, and so on: nothing
-    here depends on what is not known yet, so no branch is guessed wrong.
-
-    Args:
-        ids: Of some features, `[inputs, features]`.
-        masks: Which of these are of rows that are not kept; used up.
-        first: The first of these features.
-        features: How many there are in all.
-        starts: Where the rows of each one's table begin.
-        sizes: Rows of that table; a row beyond that is -1.
-        places: Out: `input * features + feature`.
-        rows: Out: the rows.
-        found: How many lookups there are already.
-    """
-    left = np.empty(len(ids), dtype=np.int32)
-    count = 0
-    for i in range(len(ids)):
-        left[count] = i
-        count += masks[i] != 0
-    while count:
-        still = 0
-        for k in range(count):
-            i = left[k]
-            mask = masks[i]
-            lowest = np.uint32(mask & (~mask + np.uint32(1)))
-            f = _PLACE[((np.int64(lowest) * _PRODUCT) & _LOW) >> np.int64(27)]
-            value = np.int64(ids[i, f])
-            inside = (value >= 0) & (value < sizes[f])
-            places[found + k] = i * features + first + f
-            rows[found + k] = starts[f] + value if inside else -1
-            masks[i] = mask ^ lowest
-            left[still] = i
-            still += mask != lowest
-        found += count
-        count = still
-    return found
+_AT_ONCE = 16  # inputs whose ids are compared together
 
 
 @compiled
@@ -116,39 +37,47 @@ def scan(
     If an id is out of range, returns -1 minus a place of one among those of all batches, else 0.
 
     Args:
-        ids: Unsigned, so that a negative one is not kept either; `[inputs, features]`.
+        ids: Unsigned, so that a negative one is out of range, too; `[inputs, features]`.
         inputs: How many there are; what lies behind them is padding.
         capacity: Inputs of a batch.
         limits: How many rows of each feature's table are kept, of the type of the ids.
         starts: Where the rows of each one's table begin.
         sizes: Rows of that table.
-        places: Out: `input of its batch * features + feature`.
-        rows: Out: the rows.
+        places: Out: `input of its batch * features + feature`; as long as there are ids.
+        rows: Out: the rows; as long.
         bounds: Out: where the lookups of each batch begin, and the end of the last.
     """
     features = ids.shape[1]
-    masks = np.empty(capacity, dtype=np.uint32)
-    found = 0
+    # Most tables are small, and all of their rows are kept: there is nothing to find in them.
+    some = np.flatnonzero(limits.astype(np.int64) < sizes)
+    some_limits, some_starts = limits[some], starts[some]
+    ends = np.empty(_AT_ONCE * features, dtype=ids.dtype)
+    for k in range(len(ends)):
+        ends[k] = sizes[k % features]
+    flat = ids.reshape(-1)
+    found, wrong = 0, np.uint8(0)
     for batch in range(len(bounds) - 1):
         bounds[batch] = found
         begin = min(batch * capacity, inputs)
         end = min(begin + capacity, inputs)
-        for first in range(0, features, AT_ONCE):
-            some = slice(first, min(first + AT_ONCE, features))
-            mine = ids[begin:end, some]
-            _not_kept(mine, limits[some], masks)
-            found = _cold_lookups(
-                mine, masks, first, features, starts[some], sizes[some], places, rows, found
-            )
+        for first in range(begin, end, _AT_ONCE):
+            last = min(first + _AT_ONCE, end)
+            mine, here = flat[first * features : last * features], np.uint8(0)
+            for k in range(len(mine)):  # on many of them at a time
+                here |= np.uint8(mine[k] >= ends[k])
+            wrong |= here
+            for i in range(first, last):
+                for f in range(len(some)):
+                    value = ids[i, some[f]]
+                    # Whether it is one is not known ahead: written in any case, it is no branch.
+                    places[found] = (i - begin) * features + some[f]
+                    rows[found] = some_starts[f] + np.int64(value)
+                    found += value >= some_limits[f]
     bounds[-1] = found
-    wrong = np.int64(0)
-    for k in range(found):
-        wrong |= rows[k]
-    if wrong < 0:
-        for batch in range(len(bounds) - 1):
-            for k in range(bounds[batch], bounds[batch + 1]):
-                if rows[k] < 0:
-                    return -1 - batch * capacity * features - places[k]
+    if wrong:
+        for k in range(inputs * features):
+            if flat[k] >= ends[k % features]:
+                return -1 - k
     return 0
 
 
