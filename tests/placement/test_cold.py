@@ -239,7 +239,7 @@ def slowly(random, work):
 
 def planning():
     """The threads that plan."""
-    names = tuple(f"slipstream-{name}" for name in ("slots", "helps", "window"))
+    names = tuple(f"slipstream-{name}" for name in ("slots", "window"))
     return [one.name for one in threading.enumerate() if one.name.startswith(names)]
 
 
@@ -361,8 +361,8 @@ def test_what_was_found_when_batches_were_read_gives_the_same_plans(data):
         if batch.together is not None:
             read = looked_at.setdefault(id(batch.together), batch.together)
             some = data.draw(st.integers(1, read.batches))
-            seen = [cold.see(read.some(at, some)) for at in range(0, read.batches, some)]
-            looked_at[id(batch.together)] = replace(read, seen=cold.put_together(seen))
+            seen = [cold.look(read.some(at, some)) for at in range(0, read.batches, some)]
+            looked_at[id(batch.together)] = replace(read, seen=read.seen or seen)
     seen = [
         one if one.together is None else replace(one, together=looked_at[id(one.together)])
         for one in batches

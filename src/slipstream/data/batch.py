@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,14 +32,8 @@ class ListBatch:
     offsets: Tensor
 
 
-class Look(Protocol):
-    """Finds something out of batches as soon as they are read, in any thread."""
-
-    def see(self, read: Together) -> Any:
-        """What is found out of some batches."""
-
-    def put_together(self, seen: Sequence[Any]) -> Any:
-        """The same of several of these, which were read at once."""
+Look = Callable[["Together"], Any]
+"""Looks at some batches as soon as they are read, by whichever thread has read them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,17 +44,16 @@ class Together:
         tensors: Numbers, labels, weights, dense values and ids, each `[batches, capacity, ...]`.
         inputs: How many inputs there are: only the last batch may be short.
         batches: How many batches.
-        seen: What was found out of all of them, if anything was looked for.
+        seen: What was found out of some of them after the other, if anything was asked for.
     """
 
     tensors: dict[str, Tensor]
     inputs: int
     batches: int
-    seen: Any = None
+    seen: Sequence[Any] = ()
 
     def some(self, first: int, count: int) -> Together:
-        """What was read of up to so many of them; nothing was looked for in these alone."""
-        count = min(count, self.batches - first)
+        """What was read of some of them; nothing is known to be found out of these alone."""
         tensors = {name: one[first : first + count] for name, one in self.tensors.items()}
         capacity = self.tensors["numbers"].shape[1]
         inputs = self.inputs - first * capacity
@@ -177,9 +170,8 @@ class BatchReader:
             some = {name: array[begin:end] for name, (_, array) in arrays.items()}
             self._fill(some, min(n, end) - begin)
             if self._look is not None:
-                seen.append(self._look.see(together.some(first, self._some)))
-        if self._look is not None:
-            together = replace(together, seen=self._look.put_together(seen))
+                seen.append(self._look(together.some(first, len(cuts[first : first + self._some]))))
+        together = replace(together, seen=seen)
         tensors = {name: tensor.unbind() for name, tensor in whole.items()}
         lists = {}
         if self.part.schema.lists:

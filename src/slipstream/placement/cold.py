@@ -47,7 +47,7 @@ class Cold:
         singles: The names of the columns in the block of single ids, in order.
         rooms: The fast tier of each group.
         window: The most batches to look ahead, the current one among them.
-        threads: Whether two threads look ahead and one hands out slots; the plans are the same.
+        threads: Whether a thread looks ahead and one hands out slots; the plans are the same.
         at_once: The most batches that enter the window at once, if it is at least as long.
     """
 
@@ -74,7 +74,7 @@ class Cold:
         ]
         self._scanners: SimpleQueue[list[Scanner]] = SimpleQueue()
 
-    def see(self, read: Together) -> list[Scanned]:
+    def look(self, read: Together) -> list[Scanned]:
         """The lookups of rows that are not kept, in each group; any thread may ask for them."""
         try:
             mine = self._scanners.get_nowait()
@@ -86,22 +86,16 @@ class Cold:
         finally:
             self._scanners.put(mine)
 
-    def put_together(self, seen: Sequence[list[Scanned]]) -> list[Scanned]:
-        """The same of several batches that lie side by side."""
-        return [joined(pieces) for pieces in zip(*seen, strict=True)]
-
     def place(self, batches: Iterable[Batch], step: int) -> Generator[ColdPlaced, None, None]:
         """What comes before each batch and what leaves after it; the first has number `step`."""
         steps = self._window + self._at_once + 1
+        tiers = [
+            ColdTier(rows, room, steps) for rows, room in zip(self._rows, self._rooms, strict=True)
+        ]
         with ExitStack() as stack:
-            emitter = helper = None
+            emitter = None
             if self._threads:
                 emitter = stack.enter_context(ThreadPoolExecutor(1, "slipstream-slots"))
-                helper = stack.enter_context(ThreadPoolExecutor(1, "slipstream-helps"))
-            tiers = [
-                ColdTier(rows, room, steps, helper)
-                for rows, room in zip(self._rows, self._rooms, strict=True)
-            ]
             coming = map(self._scanned, read_at_once(batches, self._at_once))
             placed: Iterator[_Emitting | _Aside] = self._placed(tiers, coming, step, emitter)
             if self._threads:
@@ -154,7 +148,8 @@ class Cold:
     def _scanned(self, batches: list[Batch]) -> _Some:
         """Batches that were read at once, with their lookups of rows that are not kept."""
         read = read_of(batches)
-        return _Some(batches, self.see(read) if read.seen is None else read.seen)
+        seen = read.seen or [self.look(read)]
+        return _Some(batches, [joined(pieces) for pieces in zip(*seen, strict=True)])
 
 
 class _Some:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -68,13 +68,9 @@ class ColdTier:
         room: Its fast tier.
         steps: The most steps of which something must be known at once: those that are emitted, and
             those of the window behind them.
-        helper: A thread that takes half of the rows of batches that enter, if there is one.
     """
 
-    def __init__(
-        self, rows: int, room: Room, steps: int, helper: ThreadPoolExecutor | None = None
-    ) -> None:
-        self._helper = helper
+    def __init__(self, rows: int, room: Room, steps: int) -> None:
         self._known = in_memory((rows, 2))
         self._again: Array = np.zeros((steps, 0), dtype=np.uint8)
         self._slot_of: Array = np.zeros((steps, 0), dtype=np.int32)
@@ -96,18 +92,9 @@ class ColdTier:
     ) -> int:
         """The rows of some batches are used from `step` on; says of how many that is known."""
         self._widen(int(np.diff(bounds).max(initial=0)))
-        count = len(bounds) - 1
-        self._again[(step + np.arange(count)) % len(self._again)] = 0
         room = self.room - self.wanted
-        given = (rows, bounds, self._known, first, step, room, before, self._again)
-        if self._helper is None or bounds[-1] - bounds[0] > room:
-            return cold.enter(*given, new, after, 0, 1)[0]
-        news, afters = np.zeros((2, 2, count), dtype=np.int64)
-        other = self._helper.submit(cold.enter, *given, news[1], afters[1], 1, 2)
-        cold.enter(*given, news[0], afters[0], 0, 2)
-        other.result()
-        new[:count] = news.sum(axis=0)
-        after[:count] = np.maximum(after[:count], afters.max(axis=0))
+        out = (before, self._again, new, after)
+        count, _ = cold.enter(rows, bounds, self._known, first, step, room, *out)
         return count
 
     def _widen(self, lookups: int) -> None:

@@ -65,8 +65,8 @@ class Finished:
 
     @property
     def look(self) -> Look | None:
-        """The lookups of rows that are not kept."""
-        return self._cold
+        """What to find out of batches as soon as they are read."""
+        return self._cold.look
 
     def kept(self) -> Sequence[Moves]:
         """The rows that stay, their slots, and how the device finds them."""

@@ -93,14 +93,11 @@ def enter(
     again: Array,
     new: Array,
     after: Array,
-    share: int,
-    shares: int,
 ) -> tuple[int, int]:
     """The rows of some batches are used at steps from `step` on, in a window from step `first` on.
 
     Batches behind the first for which there is no room are left out: whether they can use its rows
-    depends on whether it waits for room, or is trained aside. Where there is room for all, several
-    threads may each take a share of the rows.
+    depends on whether it waits for room, or is trained aside.
 
     Args:
         rows: Of the lookups, not distinct.
@@ -112,31 +109,26 @@ def enter(
         before: Out, `[2, lookups]`: the step of the use before within the window, or `NEW`, and
             which lookup of its batch that was; of the same step for a row that is looked up again.
         again: For each step, modulo their number, and each of its lookups, whether a later batch
-            uses the row; 0 for these steps, and changed.
+            uses the row; changed.
         new: Out: for each how many of its rows no batch before it uses from `first` on.
         after: Out: the last step after which one of these was sent away, if it is larger: they are
             not to be read before that has landed.
-        share: Which rows: those whose number has this remainder
-        shares: when it is divided by this, a power of two.
 
     Returns:
         How many batches were not left out, and what `bring_near` says.
     """
     near = 0
-    steps, others = len(again), shares - 1
-    places, own = np.empty(NEAR * shares, np.int64), np.empty(NEAR * shares, rows.dtype)
+    steps = len(again)
     for batch in range(len(bounds) - 1):
         count = last = 0
         now, base = step + batch, bounds[batch]
         mine = rows[base : bounds[batch + 1]]
-        for begin in range(0, len(mine), NEAR * shares):
-            found = 0
-            for place in range(begin, min(begin + NEAR * shares, len(mine))):
-                places[found], own[found] = place, mine[place]
-                found += (mine[place] & others) == share
-            near |= bring_near(own[:found], known)
-            for k in range(found):
-                row, place = own[k], places[k]
+        again[now % steps, : len(mine)] = 0
+        for begin in range(0, len(mine), NEAR):
+            some = mine[begin : begin + NEAR]
+            near |= bring_near(some, known)
+            for k in range(len(some)):
+                row, place = some[k], begin + k
                 used, at = known[row, USED], known[row, PLACE]
                 is_new = used < first
                 count += is_new
