@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar
@@ -11,7 +10,6 @@ from weakref import WeakSet
 
 import torch
 
-_PAUSE = 5e-5  # seconds
 _STREAMS = 32  # that PyTorch has in all, and hands out in turn
 
 
@@ -24,10 +22,7 @@ class Mark:
     def wait(self) -> None:
         """Have this thread wait until the work up to the mark is done."""
         if self._event is not None:
-            # Asked now and then: waiting for it without a pause would take a core from others, and
-            # to be woken up by the driver took milliseconds.
-            while not self._event.query():
-                time.sleep(_PAUSE)
+            self._event.synchronize()
 
     def before_more_in(self, lane: Lane) -> None:
         """Have a lane wait for it, not this thread."""

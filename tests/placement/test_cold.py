@@ -257,7 +257,7 @@ def test_threads_that_stall_at_random_give_the_plans_of_one_thread_with_little_r
     wanted = Cold(layout, names, rooms, window, at_once=at_once).place(batches, 3)
     random = np.random.default_rng(0)
     with ExitStack() as stack:
-        for name in ("enter", "emit", "scan"):
+        for name in ("enter", "emit", "found"):
             stall = slowly(random, getattr(kernels, name))
             stack.enter_context(mock.patch.object(kernels, name, stall))
         made = Cold(layout, names, rooms, window, True, at_once).place(batches, 3)
@@ -279,7 +279,7 @@ def test_some_batches_of_many_groups_do_not_fit_and_some_are_planned_at_once():
 
 
 @pytest.mark.parametrize("threads", [False, True])
-@pytest.mark.parametrize("which", ["scan", "enter", "emit"])
+@pytest.mark.parametrize("which", ["found", "enter", "emit"])
 def test_an_error_in_a_thread_is_raised_where_plans_are_asked_for(which, threads, monkeypatch):
     batches = batches_of([90, 7], [5] * 30, 5, np.random.default_rng(0))
     work, calls = getattr(kernels, which), count()
@@ -360,9 +360,7 @@ def test_what_was_found_when_batches_were_read_gives_the_same_plans(data):
     for batch in batches:
         if batch.together is not None:
             read = looked_at.setdefault(id(batch.together), batch.together)
-            some = data.draw(st.integers(1, read.batches))
-            seen = [cold.look(read.some(at, some)) for at in range(0, read.batches, some)]
-            looked_at[id(batch.together)] = replace(read, seen=read.seen or seen)
+            looked_at[id(batch.together)] = replace(read, seen=read.seen or cold.look(read))
     seen = [
         one if one.together is None else replace(one, together=looked_at[id(one.together)])
         for one in batches

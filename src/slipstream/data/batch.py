@@ -21,7 +21,6 @@ from slipstream.ordering import Cut
 _TORCH = {"f4": torch.float32, "i4": torch.int32, "i8": torch.int64}
 _ALIGNMENT = 64
 _INPUTS_AT_ONCE = 1 << 15
-_INPUTS_LOOKED_AT = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class ListBatch:
 
 
 Look = Callable[["Together"], Any]
-"""Looks at some batches as soon as they are read, by whichever thread has read them."""
+"""Finds something out of batches as soon as they are read, by whichever thread has read them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,16 +43,16 @@ class Together:
         tensors: Numbers, labels, weights, dense values and ids, each `[batches, capacity, ...]`.
         inputs: How many inputs there are: only the last batch may be short.
         batches: How many batches.
-        seen: What was found out of some of them after the other, if anything was asked for.
+        seen: What was found out of them as soon as they were read, if anything was looked for.
     """
 
     tensors: dict[str, Tensor]
     inputs: int
     batches: int
-    seen: Sequence[Any] = ()
+    seen: Any = None
 
     def some(self, first: int, count: int) -> Together:
-        """What was read of some of them; nothing is known to be found out of these alone."""
+        """What was read of some of them; nothing was looked for in these alone."""
         tensors = {name: one[first : first + count] for name, one in self.tensors.items()}
         capacity = self.tensors["numbers"].shape[1]
         inputs = self.inputs - first * capacity
@@ -127,7 +126,7 @@ class BatchReader:
         capacity: Inputs that fit a batch.
         pin_memory: Put batches in page-locked memory.
         at_once: The most batches that are read at a time; None chooses.
-        look: Looks at what was read while it is still near the processor.
+        look: Finds something out of what was read.
     """
 
     def __init__(
@@ -151,8 +150,6 @@ class BatchReader:
             self._starts[name] = end
             end += -(-f.bytes_per_input * capacity * self.at_once // _ALIGNMENT) * _ALIGNMENT
         self._memory = _Memory(end, pin_memory)
-        # What is looked at should still be near the processor.
-        self._some = max(1, _INPUTS_LOOKED_AT // capacity) if look else self.at_once
 
     def read(self, cuts: Sequence[Cut]) -> list[Batch]:
         """The inputs of up to `at_once` cuts as batches; only the last may be short."""
@@ -164,19 +161,19 @@ class BatchReader:
             name: tensor.view(len(cuts), self.capacity, *self._fields[name].shape)
             for name, (tensor, _) in arrays.items()
         }
-        together, seen = Together(whole, n, len(cuts)), []
-        for first in range(0, len(cuts), self._some):
-            begin, end = (self.capacity * at for at in (first, min(first + self._some, len(cuts))))
-            some = {name: array[begin:end] for name, (_, array) in arrays.items()}
-            self._fill(some, min(n, end) - begin)
-            if self._look is not None:
-                seen.append(self._look(together.some(first, len(cuts[first : first + self._some]))))
-        together = replace(together, seen=seen)
+        gather = Gather.of(self.part, arrays["numbers"][1][:n])
+        for name, (_, array) in arrays.items():
+            if name in self._stored:
+                gather.fixed(name, array[:n])
+            elif name == "weights":
+                array[:n] = 1
+            if n < padded:
+                array[n:] = -1 if name == "numbers" else 0
+        together = Together(whole, n, len(cuts))
+        if self._look is not None:
+            together = replace(together, seen=self._look(together))
         tensors = {name: tensor.unbind() for name, tensor in whole.items()}
-        lists = {}
-        if self.part.schema.lists:
-            gather = Gather.of(self.part, arrays["numbers"][1][:n])
-            lists = {c.name: gather.lists(c.name) for c in self.part.schema.lists}
+        lists = {c.name: gather.lists(c.name) for c in self.part.schema.lists}
         batches = []
         for number, cut in enumerate(cuts):
             start, stop = number * self.capacity, (number + 1) * self.capacity
@@ -194,17 +191,6 @@ class BatchReader:
                 )
             )
         return batches
-
-    def _fill(self, arrays: dict[str, Array], n: int) -> None:
-        """Read the first `n` inputs by their numbers; what lies behind them is padding."""
-        gather = Gather.of(self.part, arrays["numbers"][:n])
-        for name, array in arrays.items():
-            if name in self._stored:
-                gather.fixed(name, array[:n])
-            elif name == "weights":
-                array[:n] = 1
-            if n < len(array):
-                array[n:] = -1 if name == "numbers" else 0
 
     def _carve(self, block: Array | Tensor, begin: int, name: str, n: int) -> tuple[Tensor, Array]:
         """One of the arrays in a block of memory, as a tensor and as an array."""

@@ -34,8 +34,7 @@ class Loader:
         threads: Threads that read.
         pin_memory: Put batches in page-locked memory, for copies to a GPU beside its work.
         at_once: The most batches that are read at a time; None chooses.
-        look: Looks at some batches after the other, as soon as they are read; `together.seen` of
-            each has all that it returned for those that were read at once.
+        look: Finds something out of batches as soon as they are read; it is in `together.seen`.
 
     Example:
         >>> loader = Loader(dataset.train, 512)

@@ -16,7 +16,7 @@ from slipstream.data.batch import Batch, Together
 from slipstream.embedding.spec import Layout
 from slipstream.errors import ConfigError
 from slipstream.placement.cold_tier import ColdPlan, ColdTier, plans_of
-from slipstream.placement.scan import Scanned, Scanner, joined, kept_of, read_at_once, read_of
+from slipstream.placement.scan import Scanned, Scanner, kept_of, read_at_once, read_of
 from slipstream.placement.tier import Room
 from slipstream.plan import Emitted
 
@@ -148,8 +148,7 @@ class Cold:
     def _scanned(self, batches: list[Batch]) -> _Some:
         """Batches that were read at once, with their lookups of rows that are not kept."""
         read = read_of(batches)
-        seen = read.seen or [self.look(read)]
-        return _Some(batches, [joined(pieces) for pieces in zip(*seen, strict=True)])
+        return _Some(batches, self.look(read) if read.seen is None else read.seen)
 
 
 class _Some:

@@ -34,18 +34,6 @@ class Kept(NamedTuple):
     bases: Array
 
 
-def joined(pieces: Sequence[Scanned]) -> Scanned:
-    """The lookups of batches that were scanned some at a time."""
-    if len(pieces) == 1:
-        return pieces[0]
-    bounds, end = [np.zeros(1, dtype=np.int64)], 0
-    for one in pieces:
-        bounds.append(one.bounds[1:] + end)
-        end += int(one.bounds[-1])
-    places, rows = ([getattr(one, name) for one in pieces] for name in ("places", "rows"))
-    return Scanned(np.concatenate(places), np.concatenate(rows), np.concatenate(bounds))
-
-
 def kept_of(layout: Layout, group: Group, singles: Sequence[str], keep: Array) -> Kept | None:
     """How a device finds kept rows by comparing ids, or None where it cannot.
 
@@ -113,7 +101,7 @@ class Scanner:
         if ids.size > len(self._places):
             self._places, self._rows = np.empty(ids.size, np.int32), np.empty(ids.size, np.int64)
         bounds = np.empty(read.batches + 1, dtype=np.int64)
-        wrong = cold.scan(
+        wrong, places, rows = cold.found(
             ids.view(f"u{ids.itemsize}"),
             read.inputs,
             whole.shape[1],
@@ -131,8 +119,7 @@ class Scanner:
                 f"Input {number} has the id {ids[at, feature]} in column "
                 f"{self._names[feature]!r}, whose table has {self._kept.sizes[feature]:,} rows."
             )
-        found = int(bounds[-1])
-        return Scanned(self._places[:found].copy(), self._rows[:found].copy(), bounds)
+        return Scanned(places, rows, bounds)
 
     def _columns(self, ids: Array) -> Array:
         """The columns of the features; not copied where these are all there are, in order."""
