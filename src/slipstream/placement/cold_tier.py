@@ -122,7 +122,7 @@ class ColdTier:
         bounds = found.bounds
         n = int(bounds[-1] - bounds[0])
         slots, fill_slots, evict_slots = np.empty((3, n), dtype=np.int32)
-        fill_rows, evict_rows = np.empty((2, n), dtype=np.int64)
+        fill_rows, evict_rows = np.empty((2, n), dtype=found.rows.dtype)
         fills, evicts = np.empty((2, len(bounds)), dtype=np.int64)
         self._n_free = cold.emit(
             found.rows,

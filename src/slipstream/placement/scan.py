@@ -91,7 +91,10 @@ class Scanner:
     def __init__(self, kept: Kept, names: Sequence[str]) -> None:
         self._kept, self._names = kept, names
         self._limits = {size: kept.limits.astype(f"u{size}") for size in (4, 8)}
-        self._places, self._rows = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
+        # Half the bytes where that is enough: they go through memory many times.
+        last = int((kept.starts + kept.sizes).max(initial=0))
+        self._row = np.int32 if last < 2**31 else np.int64
+        self._places, self._rows = np.empty(0, dtype=np.int32), np.empty(0, dtype=self._row)
 
     def scan(self, read: Together) -> Scanned:
         """The lookups of batches that were read at once."""
@@ -99,7 +102,7 @@ class Scanner:
         ids = self._columns(whole.flatten(0, 1).numpy()[: read.inputs])
         # Room for all of them, though few are found: new memory would cost more than they do.
         if ids.size > len(self._places):
-            self._places, self._rows = np.empty(ids.size, np.int32), np.empty(ids.size, np.int64)
+            self._places, self._rows = np.empty(ids.size, np.int32), np.empty(ids.size, self._row)
         bounds = np.empty(read.batches + 1, dtype=np.int64)
         wrong, places, rows = cold.found(
             ids.view(f"u{ids.itemsize}"),
