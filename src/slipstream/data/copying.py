@@ -5,26 +5,6 @@ from __future__ import annotations
 from slipstream.compiled import compiled
 from slipstream.data.inputs import Array
 
-NEAR = 64
-"""Rows that are brought near at once: as many as a processor can wait for, and its caches hold."""
-
-
-@compiled
-def bring_near(rows: Array, of: Array) -> int:
-    """Have rows come from memory, many at a time, before each is worked on.
-
-    A loop that copies waits for one row after the other; this one asks for all of them first.
-
-    Returns:
-        A number that says nothing. Whoever calls this must return it, too: what nobody asks for is
-        not done at all in compiled code.
-    """
-    near = 0
-    last = of.shape[1] - 1
-    for k in range(len(rows)):
-        near |= of[rows[k], 0] | of[rows[k], last]
-    return near
-
 
 @compiled
 def copy_rows(source: Array, wanted: Array, places: Array, out: Array) -> None:

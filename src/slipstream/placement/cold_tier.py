@@ -94,8 +94,7 @@ class ColdTier:
         self._widen(int(np.diff(bounds).max(initial=0)))
         room = self.room - self.wanted
         out = (before, self._again, new, after)
-        count, _ = cold.enter(rows, bounds, self._known, first, step, room, *out)
-        return count
+        return cold.enter(rows, bounds, self._known, first, step, room, *out)
 
     def _widen(self, lookups: int) -> None:
         """Have room for a batch with so many lookups."""

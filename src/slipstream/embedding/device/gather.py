@@ -8,39 +8,37 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 from slipstream.compiled import compiled
-from slipstream.data.copying import NEAR, bring_near
 from slipstream.data.inputs import Array
+from slipstream.near import AHEAD, ask_for
 
 _SHARE = 24_000  # rows: handing fewer to another thread costs as much as it saves
 _THREADS = max(1, min(3, (os.cpu_count() or 1) // 4))
 
 
 @compiled
-def _gather(source: Array, rows: Array, out: Array) -> int:
-    width = source.shape[1]
-    near = 0
-    for begin in range(0, len(rows), NEAR):
-        some = rows[begin : begin + NEAR]
-        near |= bring_near(some, source)
-        for k in range(len(some)):
-            row = some[k]
+def _gather(source: Array, rows: Array, out: Array) -> None:
+    width, count = source.shape[1], len(rows)
+    for k in range(-AHEAD, count):
+        if k + AHEAD < count:
+            ask_for(source, rows[k + AHEAD], 0)
+            ask_for(source, rows[k + AHEAD], width - 1)
+        if k >= 0:
+            row = rows[k]
             for d in range(width):
-                out[begin + k, d] = source[row, d]
-    return near
+                out[k, d] = source[row, d]
 
 
 @compiled
-def _scatter(source: Array, rows: Array, out: Array) -> int:
-    width = source.shape[1]
-    near = 0
-    for begin in range(0, len(rows), NEAR):
-        some = rows[begin : begin + NEAR]
-        near |= bring_near(some, out)
-        for k in range(len(some)):
-            row = some[k]
+def _scatter(source: Array, rows: Array, out: Array) -> None:
+    width, count = source.shape[1], len(rows)
+    for k in range(-AHEAD, count):
+        if k + AHEAD < count:
+            ask_for(out, rows[k + AHEAD], 0)
+            ask_for(out, rows[k + AHEAD], width - 1)
+        if k >= 0:
+            row = rows[k]
             for d in range(width):
-                out[row, d] = source[begin + k, d]
-    return near
+                out[row, d] = source[k, d]
 
 
 @compiled
@@ -70,25 +68,21 @@ def note_pages(
 
 
 @compiled
-def _gather_pages(source: Array, rows: Array, bounds: Array, words: Array, offset: int) -> int:
-    near = 0
+def _gather_pages(source: Array, rows: Array, bounds: Array, words: Array, offset: int) -> None:
     width = source.shape[1]
     for page in range(len(bounds) - 1):
         mine = rows[bounds[page] : bounds[page + 1]]
         end = offset + len(mine) * width
-        near |= _gather(source, mine, words[page, offset:end].reshape(len(mine), width))
-    return near
+        _gather(source, mine, words[page, offset:end].reshape(len(mine), width))
 
 
 @compiled
-def _scatter_pages(words: Array, offset: int, rows: Array, bounds: Array, out: Array) -> int:
-    near = 0
+def _scatter_pages(words: Array, offset: int, rows: Array, bounds: Array, out: Array) -> None:
     width = out.shape[1]
     for page in range(len(bounds) - 1):
         mine = rows[bounds[page] : bounds[page + 1]]
         end = offset + len(mine) * width
-        near |= _scatter(words[page, offset:end].reshape(len(mine), width), mine, out)
-    return near
+        _scatter(words[page, offset:end].reshape(len(mine), width), mine, out)
 
 
 class Pool:

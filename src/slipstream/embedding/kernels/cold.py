@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from slipstream.compiled import compiled
-from slipstream.data.copying import NEAR, bring_near
 from slipstream.data.inputs import Array
+from slipstream.near import AHEAD, ask_for
 
 USED, PLACE = 0, 1
 NEW = -1
@@ -110,7 +110,7 @@ def enter(
     again: Array,
     new: Array,
     after: Array,
-) -> tuple[int, int]:
+) -> int:
     """The rows of some batches are used at steps from `step` on, in a window from step `first` on.
 
     Batches behind the first for which there is no room are left out: whether they can use its rows
@@ -132,37 +132,37 @@ def enter(
             not to be read before that has landed.
 
     Returns:
-        How many batches were not left out, and what `bring_near` says.
+        How many batches were not left out.
     """
-    near = 0
     steps = len(again)
+    for k in range(bounds[0], min(bounds[0] + AHEAD, bounds[-1])):
+        ask_for(known, rows[k], 0)
     for batch in range(len(bounds) - 1):
         count = last = 0
         now, base = step + batch, bounds[batch]
         mine = rows[base : bounds[batch + 1]]
         again[now % steps, : len(mine)] = 0
-        for begin in range(0, len(mine), NEAR):
-            some = mine[begin : begin + NEAR]
-            near |= bring_near(some, known)
-            for k in range(len(some)):
-                row, place = some[k], begin + k
-                used, at = known[row, USED], known[row, PLACE]
-                is_new = used < first
-                count += is_new
-                last = max(last, used if is_new else 0)
-                before[0, base + place] = NEW if is_new else used
-                before[1, base + place] = at
-                if used < now:
-                    known[row, USED] = now
-                    known[row, PLACE] = place
-                    if not is_new:
-                        again[used % steps, at] = 1
+        for place in range(len(mine)):
+            if base + place + AHEAD < bounds[-1]:
+                ask_for(known, rows[base + place + AHEAD], 0)
+            row = mine[place]
+            used, at = known[row, USED], known[row, PLACE]
+            is_new = used < first
+            count += is_new
+            last = max(last, used if is_new else 0)
+            before[0, base + place] = NEW if is_new else used
+            before[1, base + place] = at
+            if used < now:
+                known[row, USED] = now
+                known[row, PLACE] = place
+                if not is_new:
+                    again[used % steps, at] = 1
         new[batch] = count
         after[batch] = max(after[batch], last)
         room -= count
         if room < 0:
-            return batch + 1, near
-    return len(bounds) - 1, near
+            return batch + 1
+    return len(bounds) - 1
 
 
 @compiled
