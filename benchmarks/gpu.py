@@ -84,7 +84,7 @@ def jobs(parts: list[str], tiny: bool) -> Iterator[list[Job]]:
     if "strategies" in parts:
         yield list(_strategies(near, tiny))
     if "precision" in parts:
-        whole = {"memory": "5%", "whole": True, "epochs": 1, "compiled": False}
+        whole = {"memory": "5%", "whole": True, "epochs": 1}
         kinds = ("fp32", "bf16", "tf32")
         yield [_job("precision", near, BATCHES[1], precision=kind, **whole) for kind in kinds]
     if "busy" in parts:

@@ -162,6 +162,13 @@ def pools(device: str) -> dict[str, list[float]]:
     return {name: [round(size, 1) for size in sizes] for name, sizes in made.items()}
 
 
+def pinned_bytes(device: str) -> int:
+    """Page-locked memory of the host that PyTorch has, all in all."""
+    if not device.startswith("cuda"):
+        return 0
+    return int(torch.cuda.host_memory_stats().get("allocated_bytes.current", 0))
+
+
 def config_of(one: dict[str, Any]) -> Config:
     """How a contender trains."""
     dim, strategy = one.get("dim", 16), one.get("strategy", "fast")
@@ -176,13 +183,12 @@ def config_of(one: dict[str, Any]) -> Config:
         "evaluate.at=[]",
         *one.get("settings", []),
     ]
-    compiled = not tiny and strategy != "hotline" and one.get("compiled", True)
     return Config(
         strategy=strategy,
         batch_size=one["batch"],
         device=one["device"],
         precision="fp32" if tiny else one.get("precision", "bf16"),
-        compile="on" if compiled else "off",
+        compile="off",  # it gains nothing where layers and interaction are kernels of their own
         epochs=one.get("epochs", _ENDLESS),
         limit=one.get("limit"),
     ).with_settings(settings)
@@ -205,13 +211,16 @@ def ours(dataset: Dataset, one: dict[str, Any]) -> dict[str, Any]:
         pass
     finally:
         loop.Trainer = made
-    parts = dict(estimate(dataset, config).device)
+    expected = estimate(dataset, config)
+    parts = dict(expected.device)
     if not whole:
         parts.pop("evaluation", None)  # it ends before there is one
     found = {
         **window.found,
         **scores,
         "device_mib": device_bytes(one["device"]) / MIB,
+        "pinned_mib": pinned_bytes(one["device"]) / MIB,
+        "estimate_pinned_mib": sum(expected.host.get(n, 0) for n in ("loader", "pinned")) / MIB,
         "pools_mib": window.pools or pools(one["device"]),
         "estimate_mib": sum(parts.values()) / MIB,
         "estimate_parts_mib": {name: round(size / MIB, 1) for name, size in parts.items()},

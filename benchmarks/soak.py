@@ -36,6 +36,7 @@ SPARE = 48 << 20  # bytes that a round may take more than the first of its kind
 GATHER, CARRIER = "slipstream.embedding.device.gather", "slipstream.embedding.device.carrier"
 # Where work is held up: by whom it is done, and what is called.
 POINTS = {
+    "looking at inputs": ("slipstream.placement.cold", "Cold", "look"),
     "reading rows": (GATHER, "Pool", "gather"),
     "reading rows of several steps": (GATHER, "Pool", "gather_pages"),
     "writing rows": (GATHER, "Pool", "scatter"),

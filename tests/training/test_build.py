@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 
 import slipstream
 from slipstream.config import Config, Model
-from slipstream.training.build import longest, model_of
+from slipstream.training import dense
+from slipstream.training.build import compiles, longest, model_of
 
 
 def test_histories_have_one_length_and_other_sequences_their_own():
@@ -19,3 +22,12 @@ def test_histories_have_one_length_and_other_sequences_their_own():
     assert longest(dataset) == {"items": 4, "shops": 4, "words": 9}
     model = model_of(Config(model=Model("tbsm")), dataset)
     assert model.length == 4
+
+
+def test_on_a_gpu_a_model_of_own_kernels_is_compiled_only_where_that_is_asked_for(monkeypatch):
+    monkeypatch.setattr(dense, "compiler", lambda: "g++")
+    for name, own in (("dlrm", True), ("dcn", False)):
+        made = Config(model=Model(name))
+        assert compiles(made, 10**6)
+        assert compiles(replace(made, device="cuda"), 10**6) != own
+        assert compiles(replace(made, device="cuda", compile="on"), 1)

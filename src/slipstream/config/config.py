@@ -58,7 +58,9 @@ class Config(Section):
         "fp32", "Of the products of the dense part; tf32 is for a GPU"
     )
     compile: Literal["auto", "on", "off"] = key(
-        "auto", "Compile the dense part; auto does where a compiler is found"
+        "auto",
+        "Compile the dense part; auto does for long runs where a compiler is found, but not for "
+        "dlrm on a GPU, which gains nothing",
     )
     batch_size: int = key(2048, "Inputs of a step", least=1)
     epochs: int = key(1, "How often every input comes", least=1)

@@ -28,6 +28,8 @@ class Dlrm(Model):
     in for what the bottom MLP would make of them.
     """
 
+    own_kernels = True
+
     @dataclass(frozen=True)
     class Config(ModelConfig):
         """Sizes of DLRM; as published for Criteo.

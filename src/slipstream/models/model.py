@@ -22,6 +22,8 @@ class Model(nn.Module):  # type: ignore[misc]
 
     Config: ClassVar[type[ModelConfig]]
     layout: Layout
+    own_kernels: ClassVar[bool] = False
+    """Whether all of it is kernels of ours on a GPU: compiling it there gains nothing."""
 
     def __init__(self, inputs: Inputs, config: Any, generator: Generator) -> None:  # noqa: ARG002
         super().__init__()

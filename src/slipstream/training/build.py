@@ -17,7 +17,7 @@ from slipstream.data.loader import Loader
 from slipstream.embedding.spec import Layout
 from slipstream.embedding.tables import Embeddings
 from slipstream.errors import ConfigError
-from slipstream.models import Model, build_model
+from slipstream.models import MODELS, Model, build_model
 from slipstream.ordering import Apart, InputOrder, Order, Rates
 from slipstream.placement.budget import (
     all_bytes,
@@ -196,7 +196,7 @@ def engine_of(
     kernels = kernels or travel.kernels_for(config, rooms)
     slots = None if rooms is None else [room.slots for room in rooms]
     seed = config.seed if fresh else None
-    compiled = worth_compiling(config, steps)
+    compiled = compiles(config, steps)
     if any(table.storage == "fp64" for table in model.layout.tables):
         model = model.double()  # rows for checks, and a dense part that is as exact
     if kernels == "gpu" and slots is not None:
@@ -216,6 +216,12 @@ def engine_of(
     tables = Embeddings(model.layout, seed=seed, slots=slots, engine=kernels, device=device)
     dense = DensePart(model, config.dense, config.precision, compiled, device=device)
     return Engine(tables, dense)
+
+
+def compiles(config: Config, steps: int) -> bool:
+    """Whether the dense part of a run of so many steps is compiled."""
+    own = config.device != "cpu" and MODELS[config.model.name].own_kernels
+    return not (config.compile == "auto" and own) and worth_compiling(config, steps)
 
 
 def parts_of(config: Config) -> int:
@@ -328,7 +334,7 @@ def placement_of(layout: Layout, dataset: Dataset) -> Resident:
 def resolved(config: Config, order: InputOrder) -> Config:
     """The configuration with what it leaves open decided, so that it repeats the run."""
     ordering = answers(config).ordering
-    compiled = ordering != "split" and worth_compiling(config, steps_of(config, order))
+    compiled = ordering != "split" and compiles(config, steps_of(config, order))
     config = replace(config, compile="on" if compiled else "off")
     config = _with_skip_lag(config)
     if ordering != "apart":

@@ -43,7 +43,8 @@ _PLANNED = 32  # bytes for each lookup of a batch that waits in the window
 _ROW, _RANKED = 12, 16
 _LIVE, _HOT = 2, 5  # decisions that hold at once; bytes of a row that say whether it is hot
 _READ_AHEAD, _AT_ONCE = 4, 1 << 15
-_BLOCKS_PLANNED, _STRIDES_HELD = 8, 2 + STRIDES  # of batches, on their way to a GPU
+# Of batches on their way to a GPU: those that wait for the window, and those that left it.
+_GROUPS_PLANNED, _STRIDES_HELD = 3, 2 + STRIDES
 # While a checkpoint is written, training goes on and keeps the rows that it changes.
 _WRITTEN_PER_SECOND, _TRAINED_PER_SECOND = 300e6, 50_000
 _STATES = {"sgd": 0, "adagrad": 1, "adam": 2}
@@ -125,21 +126,22 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
             Popularity.of(layout, dataset.counts),
             STRIDES * travel.together(config, rooms),
         )
-        rings, scored = (
+        rings, packed, scored = (
             ring_bytes(
                 layout,
                 rows_beside(popularity, rooms, len(dataset.train), size),
                 inputs=size,
-                input_bytes=input_bytes,
+                input_bytes=bytes_,
                 lookups=said,
                 pages=pages,
             )
-            for size, said, pages in (
-                (config.batch_size, None if finished else lookups, sent),
-                (evaluated, None, SCORED),
+            for size, bytes_, said, pages in (
+                (config.batch_size, input_bytes, None if finished else lookups, sent),
+                (config.batch_size, 0, None if finished else lookups, sent),
+                (evaluated, input_bytes, None, SCORED),
             )
         )
-        host["pinned"] = rings + scored
+        host["pinned"] = packed + scored  # inputs come from where they are read
     device = device_parts(
         layout,
         rooms,
@@ -280,9 +282,12 @@ def _loader(dataset: Dataset, config: Config, rooms: Sequence[Room] | None) -> i
     sizes = [config.batch_size, config.evaluate.batch_size or config.batch_size]
     if travel.plans_ahead(config, rooms):
         read, sent = travel.read_at_once(config, rooms), travel.together(config, rooms)
-        batches = travel.window_of(config) + _BLOCKS_PLANNED * read + _STRIDES_HELD * sent
+        batches = travel.window_of(config) + _STRIDES_HELD * sent
+        batches += (travel.READ_AHEAD + _GROUPS_PLANNED) * read
         steps = build.steps_of(config, build.order_of(config, dataset))
-        total += input_bytes * sizes.pop(0) * min(batches, steps)
+        # Page-locked memory comes in powers of two.
+        block = 1 << (math.ceil(input_bytes * sizes.pop(0) * read) - 1).bit_length()
+        total += block * math.ceil(min(batches, steps) / read)
     for size in sizes:
         at_once = max(1, _AT_ONCE // size)
         total += input_bytes * size * at_once * (math.ceil((_READ_AHEAD + 1) / at_once) + 2)

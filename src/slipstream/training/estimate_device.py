@@ -79,13 +79,13 @@ def ring_bytes(
     lookups: float | None,
     pages: int,
 ) -> int:
-    """Bytes of the pages of plans and of results: as many on the device as, pinned, on the host.
+    """Bytes of the pages of plans and of results, on the device or, pinned, on the host.
 
     Args:
         layout: Tables and features.
         rows: Rows of each group that come for a batch, and as many leave.
         inputs: Inputs of a batch.
-        input_bytes: Bytes of an input in a batch.
+        input_bytes: Bytes of an input in a page; 0 where pages have none.
         lookups: Lookups of an input, where a plan says something of each; None where the device
             finds most rows by itself.
         pages: Plans that there is room for, and as many results.
