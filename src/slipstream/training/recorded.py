@@ -297,10 +297,12 @@ class RecordedEngine(Engine):
             over = when_there(leaves, lambda: self._side.after(self._carrier.compute))
             self._backward(plan, gives, frame, embedded[-1])
             over()
-        with self._side.used():  # what is left of the backward pass needs no rows
-            arena.move(plan, embedded, used)
         self._flat.move(plan["weights"])
-        self._carrier.compute.after(self._side)
+        try:
+            with self._side.used():  # what is left of the backward pass needs no rows
+                arena.move(plan, embedded, used)
+        finally:  # a recording that fails says why only if all of it has come together
+            self._carrier.compute.after(self._side)
         arena.leave(plan, gives)
 
     def _backward(self, plan: Packed, gives: Packed, frame: Frame, embedded: Embedded) -> None:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from embedding.device.test_arena import DEVICE
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -183,23 +184,24 @@ def test_inputs_are_sent_to_their_pages_whether_read_at_once_or_one_by_one(apart
         for n in range(4)
     ]  # fmt: skip
     packing = Packing(layout, 3, 2, room_for(needs(plans[0])), number, columns=1)
-    ring = Ring(packing.sections, 7, CPU, packing.of_inputs)
+    ring = Ring(packing.sections, 7, DEVICE, packing.of_inputs)
     ring.take(2)
     ring.whole.fill_(7)
     Stride(packing, ring.take(4), plans, 2).send_inputs()
     wanted = packing.arrays(np.full(packing.bytes, 7, dtype=np.uint8))
-    turn = Turn(SimpleNamespace(block=torch.zeros(packing.bytes, dtype=torch.uint8)), ring, ring)
+    block = torch.zeros(packing.bytes, dtype=torch.uint8, device=DEVICE)
+    turn = Turn(SimpleNamespace(block=block), ring, ring)
     turn.begin(2, 0, 4)
     for plan in plans:
         for name, values in inputs_of(plan).items():
             wanted[name][:] = values.numpy()
         turn.read()
         turn._number += 1
-        made = packing.arrays(turn.bench.block.numpy())
+        made = packing.arrays(block.cpu().numpy())
         for name in made:
             np.testing.assert_array_equal(made[name], wanted[name])
     turn.read()
-    others = packing.of_inputs.arrays(turn.bench.block.numpy()[packing.sections.bytes :])
+    others = packing.of_inputs.arrays(block.cpu().numpy()[packing.sections.bytes :])
     assert all((one.view(np.uint8) == 7).all() for one in others.values()), "another page"
 
 

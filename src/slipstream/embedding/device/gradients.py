@@ -18,6 +18,7 @@ def when_there(leaves: Sequence[Tensor], then: Callable[[], None]) -> Callable[[
         To be called after the backward pass: has it done now if some have no gradient.
 
     Example:
+        >>> import torch
         >>> leaf, order = torch.ones(2, requires_grad=True), []
         >>> over = when_there([leaf], lambda: order.append("there"))
         >>> leaf.sum().backward()
