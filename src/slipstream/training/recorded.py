@@ -297,10 +297,10 @@ class RecordedEngine(Engine):
             over = when_there(leaves, lambda: self._side.after(self._carrier.compute))
             self._backward(plan, gives, frame, embedded[-1])
             over()
-        self._flat.move(plan["weights"])
         try:
             with self._side.used():  # what is left of the backward pass needs no rows
                 arena.move(plan, embedded, used)
+            self._flat.move(plan["weights"])
         finally:  # a recording that fails says why only if all of it has come together
             self._carrier.compute.after(self._side)
         arena.leave(plan, gives)
