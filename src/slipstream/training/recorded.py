@@ -23,7 +23,6 @@ from slipstream.embedding.device.arena import Arena, Packed
 from slipstream.embedding.device.aside import by_itself
 from slipstream.embedding.device.carrier import Carrier, Done
 from slipstream.embedding.device.frames import Frame, Frames, frames
-from slipstream.embedding.device.gradients import when_there
 from slipstream.embedding.device.ring import Pages
 from slipstream.embedding.device.scoring import Scoring
 from slipstream.embedding.device.stride import Coming, Piece, Stride
@@ -293,12 +292,10 @@ class RecordedEngine(Engine):
         in_slots = isinstance(model, Model) and model.reads_slots and arena is self._arena
         for frame in used:
             embedded.append(arena.lookup(plan, frame, in_slots=in_slots))
-            leaves = (*embedded[-1].vectors, *embedded[-1].sequences)
-            over = when_there(leaves, lambda: self._side.after(self._carrier.compute))
             self._backward(plan, gives, frame, embedded[-1])
-            over()
+        self._side.after(self._carrier.compute)
         try:
-            with self._side.used():  # what is left of the backward pass needs no rows
+            with self._side.used():  # dense weights move meanwhile
                 arena.move(plan, embedded, used)
             self._flat.move(plan["weights"])
         finally:  # a recording that fails says why only if all of it has come together
