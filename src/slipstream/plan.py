@@ -163,7 +163,8 @@ class Plan:
         skipped: The numbers of the inputs just before or between these that are not trained;
             None where nothing decides about that.
         decision: The number of the decision by which they were skipped.
-        together: The batches that were read with this one, if there are several.
+        together: What was read at once with its batch; its inputs are taken from there. None where
+            they are others.
         place: Which of them it is.
     """
 

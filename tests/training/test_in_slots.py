@@ -50,9 +50,9 @@ def test_a_run_ends_with_the_same_bits(strategy, settings, tmp_path, monkeypatch
     asked = set()
     look_up = Arena.lookup
 
-    def noted(self, plan, part=0, *, in_slots=False):
+    def noted(self, plan, frame=None, *, in_slots=False):
         asked.add(in_slots)
-        return look_up(self, plan, part, in_slots=in_slots)
+        return look_up(self, plan, frame, in_slots=in_slots)
 
     monkeypatch.setattr(Arena, "lookup", noted)
     made = []

@@ -62,15 +62,20 @@ class Dlrm(Model):
 
     @property
     def reads_slots(self) -> bool:
-        """Whether its interaction reads rows from their slots: on a GPU, if all are single."""
+        """Whether its interaction reads rows from their slots: on a GPU, if all are single.
+
+        Products of TF32 with rows of few bits would not have the bits of those with vectors.
+        """
         weight, layout = self.top[0].weight, self.layout
         return (
-            weight.is_cuda
+            type(self) is Dlrm
+            and weight.is_cuda
             and weight.dtype != torch.float64
             and len(layout.groups) == len(self.features) == 1
             and all(feature.kind == "single" for feature in layout.features)
             and all(part.as_they_are for part in self.features)
             and layout.groups[0].storage != "fp64"
+            and (layout.groups[0].storage == "fp32" or not torch.backends.cuda.matmul.allow_tf32)
             and dots.holds(len(layout.features), layout.groups[0].dim)
         )
 

@@ -23,7 +23,7 @@ class Model(nn.Module):  # type: ignore[misc]
     Config: ClassVar[type[ModelConfig]]
     layout: Layout
     own_kernels: ClassVar[bool] = False
-    """Whether all of it is kernels of ours on a GPU: compiling it there gains nothing."""
+    """Whether all of it is kernels of ours on a GPU, so that there is nothing to compile."""
 
     def __init__(self, inputs: Inputs, config: Any, generator: Generator) -> None:  # noqa: ARG002
         super().__init__()

@@ -46,6 +46,7 @@ from slipstream.training.strategies import Tier, answers
 
 COUNTED = 1 << 20
 _AHEAD = 4  # batches that are read ahead of those being planned
+_OWN_KERNELS_DIM = 64  # up to which DLRM's interaction is a kernel of its own
 _SMALL_BATCH = 16  # so often a batch fits a fast tier for which its exact rows do not matter
 
 
@@ -221,7 +222,32 @@ def engine_of(
 def compiles(config: Config, steps: int) -> bool:
     """Whether the dense part of a run of so many steps is compiled."""
     own = config.device != "cpu" and MODELS[config.model.name].own_kernels
+    own = own and config.model.options.get("dim", 0) <= _OWN_KERNELS_DIM
     return not (config.compile == "auto" and own) and worth_compiling(config, steps)
+
+
+def loader_of(
+    config: Config,
+    dataset: Dataset,
+    order: Order,
+    rooms: Sequence[Room] | None,
+    placement: Placement,
+) -> Loader:
+    """Reads the batches of a training; for a GPU, many of them ahead and by several threads."""
+    ahead = travel.plans_ahead(config, rooms) > 0
+    at_once = travel.read_at_once(config, rooms)
+    # A GPU takes inputs from where they were read.
+    on_gpu = travel.kernels_for(config, rooms) == "gpu"
+    return Loader(
+        dataset.train,
+        config.batch_size,
+        order=order,
+        ahead=travel.READ_AHEAD * at_once if ahead else 1,
+        threads=travel.READERS if ahead else 1,
+        pin_memory=on_gpu and torch.device(config.device).type == "cuda",
+        at_once=at_once if ahead else None,
+        look=placement.look if ahead else None,
+    )
 
 
 def parts_of(config: Config) -> int:

@@ -127,25 +127,25 @@ class CapturedStep:
         stops training; rows are in the tables then, as the steps that were begun have left them.
         """
         self._tables.train()
-        with Loader(self._dataset.train, self._config.batch_size, order=self._order) as loader:
-            try:
-                yield from self._recorded(loader) if self.recorded else self._plain(loader)
-            except torch.OutOfMemoryError as error:
-                raise ConfigError(_NO_ROOM.format(self._config.placement.fast_memory)) from error
+        try:
+            yield from self._recorded() if self.recorded else self._plain()
+        except torch.OutOfMemoryError as error:
+            raise ConfigError(_NO_ROOM.format(self._config.placement.fast_memory)) from error
 
-    def _plain(self, loader: Loader) -> Iterator[Said]:
+    def _plain(self) -> Iterator[Said]:
         """Look up, predict, move: the reference for everything else."""
-        for batch in loader:
-            factor = rate(self._config.schedule, batch.next_position, len(self._order))
-            outputs = self._dense.logits(batch.dense, self._tables(batch))
-            loss = self._checked_loss(outputs, batch.labels, batch.weights)
-            loss.backward()
-            self._tables.step(lr_factor=factor)
-            self._dense.step(factor)
-            n = batch.n_valid
-            yield Said(float(loss.detach()), outputs.detach()[:n], n, batch.next_position)
+        with Loader(self._dataset.train, self._config.batch_size, order=self._order) as loader:
+            for batch in loader:
+                factor = rate(self._config.schedule, batch.next_position, len(self._order))
+                outputs = self._dense.logits(batch.dense, self._tables(batch))
+                loss = self._checked_loss(outputs, batch.labels, batch.weights)
+                loss.backward()
+                self._tables.step(lr_factor=factor)
+                self._dense.step(factor)
+                n = batch.n_valid
+                yield Said(float(loss.detach()), outputs.detach()[:n], n, batch.next_position)
 
-    def _recorded(self, loader: Loader) -> Iterator[Said]:
+    def _recorded(self) -> Iterator[Said]:
         from slipstream.training.recorded import recorded_engine  # it needs Triton
 
         config, layout = self._config, self._tables.layout
@@ -167,6 +167,8 @@ class CapturedStep:
             engine.tables.keep(placement.kept(), self._tables.steps)
             with ExitStack() as stack:
                 stack.enter_context(often_switched())
+                parts = (config, self._dataset, self._order, rooms, placement)
+                loader = stack.enter_context(build.loader_of(*parts))
                 plans = Planner(placement).plans(loader, self._tables.steps + 1)
                 sent = Ahead(self._sent(engine, plans), travel.PREPARED)
                 for plan in stack.enter_context(sent):

@@ -212,19 +212,8 @@ class Trainer:
         """Train until the inputs are used up, or until validation gets no better."""
         tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
         ahead = travel.plans_ahead(self.config, self.rooms)
-        at_once = travel.read_at_once(self.config, self.rooms)
         loader = self._stack.enter_context(
-            Loader(
-                self.dataset.train,
-                self.config.batch_size,
-                order=self.order,
-                ahead=travel.READ_AHEAD * at_once if ahead else 1,
-                threads=travel.READERS if ahead else 1,
-                # A GPU takes inputs from where they were read.
-                pin_memory=bool(ahead) and torch.device(self.config.device).type == "cuda",
-                at_once=at_once if ahead else None,
-                look=tiered.look if ahead else None,
-            )
+            build.loader_of(self.config, self.dataset, self.order, self.rooms, tiered)
         )
         passed = self.skipping.passed(self.dataset.train, self.config.batch_size, self._stack)
         with self.state.timed("plan"):

@@ -284,17 +284,17 @@ class RecordedEngine(Engine):
         plan, gives = bench.plan, bench.gives
         arena.arrive(plan)
         arena.find(plan)
-        self._side.after(self._carrier.compute)
-        with self._side.used():  # nothing needs it before rows move
-            arena.touch(plan)
         model, embedded = self.dense.model, []
         # An arena for one step has a size of its own, which a compiled model would be compiled for.
         in_slots = isinstance(model, Model) and model.reads_slots and arena is self._arena
-        for frame in used:
-            embedded.append(arena.lookup(plan, frame, in_slots=in_slots))
-            self._backward(plan, gives, frame, embedded[-1])
         self._side.after(self._carrier.compute)
         try:
+            with self._side.used():  # nothing needs it before rows move
+                arena.touch(plan)
+            for frame in used:
+                embedded.append(arena.lookup(plan, frame, in_slots=in_slots))
+                self._backward(plan, gives, frame, embedded[-1])
+            self._side.after(self._carrier.compute)
             with self._side.used():  # dense weights move meanwhile
                 arena.move(plan, embedded, used)
             self._flat.move(plan["weights"])

@@ -4,6 +4,7 @@ from contextlib import closing
 from itertools import pairwise
 from unittest import mock
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -53,3 +54,10 @@ def test_rows_of_several_pages_are_gathered_and_scattered(pool, counts, seed):
     pool.scatter_pages(pages, OFFSET, rows, bounds, out)
     all_of_it[rows[2:]] = source[rows[2:]]
     np.testing.assert_array_equal(out, all_of_it)
+
+
+def test_rows_are_asked_for_ahead_by_an_instruction_of_the_processor():
+    source, rows = np.zeros((4, 3), dtype=np.int32), np.arange(4)
+    made = numba.njit(gather._gather.py_func)  # anew: what is kept of it tells nothing
+    made(source, rows, np.empty_like(source))
+    assert all("llvm.prefetch" in code for code in made.inspect_llvm().values())

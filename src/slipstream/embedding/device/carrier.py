@@ -25,7 +25,7 @@ from slipstream.embedding.device.gather import Pool
 from slipstream.embedding.device.group_packing import tiers_of
 from slipstream.embedding.device.held import Held
 from slipstream.embedding.device.packing import Packing, needs_of_all, room_for
-from slipstream.embedding.device.ring import Pages, Ring
+from slipstream.embedding.device.ring import NOTHING, Pages, Ring
 from slipstream.embedding.device.sections import Section, Sections
 from slipstream.embedding.device.stride import (
     PIECES,
@@ -150,10 +150,9 @@ class Carrier:
         self._coming.update(one.plan.step for one in coming)
         self._to_read.put(stride)
 
-    def _ring(self, *sections: Sections) -> Ring:
+    def _ring(self, sections: Sections, of_inputs: Sections = NOTHING) -> Ring:
         """Pages for all strides that are under way."""
-        first, *inputs = sections
-        ring = Ring(first, STRIDES * self.together, self._arena.device, *inputs)
+        ring = Ring(sections, STRIDES * self.together, self._arena.device, of_inputs)
         if self._stopped:  # whoever was told to stop knows nothing of this one
             ring.stop()
         return ring

@@ -18,7 +18,8 @@ from slipstream.embedding.device.sections import Sections
 from slipstream.errors import SlipstreamError
 from slipstream.lanes import Lane, Mark
 
-_NOTHING = Sections({})
+NOTHING = Sections({})
+"""No sections at all."""
 
 
 @dataclass
@@ -104,7 +105,7 @@ class Ring:
         sections: Sections,
         pages: int,
         device: torch.device,
-        of_inputs: Sections = _NOTHING,
+        of_inputs: Sections = NOTHING,
     ) -> None:
         self.sections, self._of_inputs, self._pages = sections, of_inputs, pages
         shape = (pages, sections.bytes)

@@ -128,7 +128,7 @@ class Checkpoints:
 
         Args:
             group: The number of the store, as in `begin`.
-            rows: int64, the rows that will change, in any order, also more than once.
+            rows: Integers, the rows that will change, in any order, also more than once.
         """
         if self._failure is not None:
             self._raise_failure()

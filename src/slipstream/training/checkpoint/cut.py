@@ -62,7 +62,7 @@ class Cut:
 
         Args:
             group: The number of their store.
-            rows: int64, in any order, also more than once. Negative ones are no rows.
+            rows: Integers, in any order, also more than once. Negative ones are no rows.
         """
         self._groups[group].keep(rows)
 
