@@ -226,30 +226,6 @@ def compiles(config: Config, steps: int) -> bool:
     return not (config.compile == "auto" and own) and worth_compiling(config, steps)
 
 
-def loader_of(
-    config: Config,
-    dataset: Dataset,
-    order: Order,
-    rooms: Sequence[Room] | None,
-    placement: Placement,
-) -> Loader:
-    """Reads the batches of a training; for a GPU, many of them ahead and by several threads."""
-    ahead = travel.plans_ahead(config, rooms) > 0
-    at_once = travel.read_at_once(config, rooms)
-    # A GPU takes inputs from where they were read.
-    on_gpu = travel.kernels_for(config, rooms) == "gpu"
-    return Loader(
-        dataset.train,
-        config.batch_size,
-        order=order,
-        ahead=travel.READ_AHEAD * at_once if ahead else 1,
-        threads=travel.READERS if ahead else 1,
-        pin_memory=on_gpu and torch.device(config.device).type == "cuda",
-        at_once=at_once if ahead else None,
-        look=placement.look if ahead else None,
-    )
-
-
 def parts_of(config: Config) -> int:
     """Parts of a batch."""
     return 2 if answers(config).ordering == "split" else 1

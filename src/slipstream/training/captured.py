@@ -21,6 +21,7 @@ from slipstream.plan import Plan, Planner
 from slipstream.training import build, travel
 from slipstream.training.dense import DensePart, worth_compiling
 from slipstream.training.engine import Engine, Stepped, weighted_loss
+from slipstream.training.reading import loader_of
 from slipstream.training.schedule import rate
 from slipstream.training.strategies import answers
 
@@ -168,7 +169,7 @@ class CapturedStep:
             with ExitStack() as stack:
                 stack.enter_context(often_switched())
                 parts = (config, self._dataset, self._order, rooms, placement)
-                loader = stack.enter_context(build.loader_of(*parts))
+                loader = stack.enter_context(loader_of(*parts))
                 plans = Planner(placement).plans(loader, self._tables.steps + 1)
                 sent = Ahead(self._sent(engine, plans), travel.PREPARED)
                 for plan in stack.enter_context(sent):

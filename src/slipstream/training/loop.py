@@ -36,6 +36,7 @@ from slipstream.training.memory import Peak, forget_peak, keep_memory
 from slipstream.training.metrics import Scores
 from slipstream.training.pilots import piloted
 from slipstream.training.progress import Report
+from slipstream.training.reading import loader_of
 from slipstream.training.reports import Reports
 from slipstream.training.resume import plans_from, take_up_order, to_go_on_from, to_go_on_with
 from slipstream.training.run import Run
@@ -213,7 +214,7 @@ class Trainer:
         tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
         ahead = travel.plans_ahead(self.config, self.rooms)
         loader = self._stack.enter_context(
-            build.loader_of(self.config, self.dataset, self.order, self.rooms, tiered)
+            loader_of(self.config, self.dataset, self.order, self.rooms, tiered)
         )
         passed = self.skipping.passed(self.dataset.train, self.config.batch_size, self._stack)
         with self.state.timed("plan"):
