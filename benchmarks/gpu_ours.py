@@ -188,7 +188,7 @@ def config_of(one: dict[str, Any]) -> Config:
         batch_size=one["batch"],
         device=one["device"],
         precision="fp32" if tiny else one.get("precision", "bf16"),
-        compile="off",  # it gains nothing where layers and interaction are kernels of their own
+        compile="off",  # as auto would have it: layers and interaction are kernels of their own
         epochs=one.get("epochs", _ENDLESS),
         limit=one.get("limit"),
     ).with_settings(settings)

@@ -11,7 +11,7 @@ from slipstream.compiled import compiled
 from slipstream.data.inputs import Array
 from slipstream.near import AHEAD, ask_for
 
-_SHARE = 40_000  # rows: handing fewer to another thread costs as much as it saves
+_SHARE = 40_000  # rows: handing fewer to another thread costs, by reckoning, what it saves
 _THREADS = max(1, min(3, (os.cpu_count() or 1) // 4))
 
 

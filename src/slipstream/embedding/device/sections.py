@@ -65,7 +65,7 @@ class Sections:
         return dict(zip(self.all, accumulate(self.sizes, initial=0), strict=False))
 
     def columns(self, memory: Tensor, blocks: int) -> dict[str, Tensor]:
-        """The tensors of many blocks in memory that has all of the first one, then of the next."""
+        """The tensors of many blocks, in memory with the first of every block, then the second."""
         views = {}
         for (name, one), size in zip(self.all.items(), self.sizes, strict=True):
             mine, memory = memory[: blocks * size], memory[blocks * size :]
