@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from slipstream.compiled import compiled
 from slipstream.data.inputs import Array
 
 HALF = 1 << 17
 """Bins on either side of zero: they are fine near zero, where scores are, and never end."""
 _AT_ONCE = 1 << 16
 _FINE = 8.0  # the bins of scores from -8 to 8 are half of all
+_DIGIT = 11  # bits by which scores are sorted at a time: three times are enough for 32
 
 
 def auc_of_scores(
@@ -60,6 +62,48 @@ def auc_of_scores(
         up_to_it = mass[np.searchsorted(below, positive[some], "right")]
         area += float((gain[some] * below_it).sum()) + float((gain[some] * up_to_it).sum())
     return min(area / total, 1.0)  # rounding may exceed 1
+
+
+@compiled
+def auc_of_labels(scores: Array, labels: Array) -> float:
+    """The exact area of float32 scores that weigh the same; not a number where a side is missing.
+
+    As `auc_of_scores`, to the bit, in one call without the interpreter lock.
+    """
+    n = len(scores)
+    keys, sorted_keys = np.empty(n, dtype=np.uint64), np.empty(n, dtype=np.uint64)
+    bits = (scores + np.float32(0)).view(np.uint32)  # of two zeros one
+    positives = 0
+    for k in range(n):
+        # As numbers without a sign these rise as the scores do.
+        flip = np.uint32(0xFFFFFFFF) if bits[k] >> np.uint32(31) else np.uint32(0x80000000)
+        positive = labels[k] > 0
+        keys[k] = (np.uint64(bits[k] ^ flip) << np.uint64(1)) | np.uint64(positive)
+        positives += positive
+    if positives == 0 or positives == n:
+        return np.nan
+    for digit in range(3):
+        shift = np.uint64(1 + _DIGIT * digit)
+        starts = np.zeros((1 << _DIGIT) + 1, dtype=np.int64)
+        for k in range(n):
+            starts[((keys[k] >> shift) & np.uint64((1 << _DIGIT) - 1)) + np.uint64(1)] += 1
+        starts = starts.cumsum()
+        for k in range(n):
+            bucket = (keys[k] >> shift) & np.uint64((1 << _DIGIT) - 1)
+            sorted_keys[starts[bucket]] = keys[k]
+            starts[bucket] += 1
+        keys, sorted_keys = sorted_keys, keys
+    twice = below = first = 0
+    while first < n:
+        last, mine, score = first, 0, keys[first] >> np.uint64(1)
+        while last < n and keys[last] >> np.uint64(1) == score:
+            mine += np.int64(keys[last] & np.uint64(1))
+            last += 1
+        others = last - first - mine
+        twice += mine * (2 * below + others)
+        below += others
+        first = last
+    return twice / (2 * positives * (n - positives))
 
 
 def bins_of(scores: Array) -> Array:

@@ -14,7 +14,7 @@ from torch import Tensor
 from slipstream.compiled import compiled
 from slipstream.data.inputs import Array
 from slipstream.errors import ConfigError
-from slipstream.training.auc import auc_of_scores
+from slipstream.training.auc import auc_of_labels, auc_of_scores
 
 
 class Lately(NamedTuple):
@@ -97,29 +97,44 @@ class Recent:
 
     def copy(self) -> Recent:
         """The same window, which stays as it is now; nothing that was taken for later is copied."""
-        other = Recent(self.window_inputs, self._ring.device)
-        if self._waiting_inputs < self.window_inputs:
-            other._ring.copy_(self._ring)
-        other._added = self._added
+        other = Recent.__new__(Recent)  # a ring of its own would be memory to clear
+        other.window_inputs, other._added = self.window_inputs, self._added
+        covered = self._waiting_inputs >= self.window_inputs
+        other._ring = self._ring if covered else self._ring.clone()
         other._waiting, other._waiting_inputs = deque(self._waiting), self._waiting_inputs
         return other
 
     def result(self) -> Lately:
         """Loss and AUC of the inputs in the window."""
-        self._copy()
-        inputs = min(self._added, self.window_inputs)
-        ring = self._ring.cpu().numpy()
-        # Oldest first: then the sums, too, are the same wherever the ring begins.
-        start = self._added % self.window_inputs if inputs == self.window_inputs else 0
-        logits, labels, weights = (np.concatenate([r[start:inputs], r[:start]]) for r in ring)
-        loss, weight, finite, alike = _sums(logits, labels, weights)
-        auc = None
-        if finite:
+        logits, labels, weights = self._window()
+        loss, weight, finite, alike, auc = _figures(logits, labels, weights)
+        exact = None if math.isnan(auc) else auc
+        if finite and not alike:
             positive = labels > 0
             sides = (positive, ~positive)
-            heavy = (None, None) if alike else (weights[side] for side in sides)
-            auc = auc_of_scores(*(logits[side] for side in sides), *heavy)
-        return Lately(loss / weight if weight else None, auc, inputs)
+            heavy = (weights[side] for side in sides)
+            exact = auc_of_scores(*(logits[side] for side in sides), *heavy)
+        return Lately(loss / weight if weight else None, exact, len(logits))
+
+    def _window(self) -> tuple[Array, Array, Array]:
+        """Logits, labels and weights of the inputs in the window, the oldest first.
+
+        In this order the sums, too, are the same wherever the ring begins. They are copied by few
+        operations: between two of them another thread may go first.
+        """
+        if self._waiting_inputs >= self.window_inputs:  # the ring has nothing that counts
+            parts: list[tuple[Array, ...]] = []
+        else:
+            held = min(self._added, self.window_inputs)
+            start = self._added % self.window_inputs if held == self.window_inputs else 0
+            ring = self._ring.cpu().numpy()
+            parts = [tuple(ring[:, start:held]), tuple(ring[:, :start])]
+        for *some, count in self._waiting:
+            parts.append(tuple(one.detach().cpu().numpy()[:count] for one in some))
+        columns = zip(*parts, strict=True)
+        joined = (np.concatenate(column)[-self.window_inputs :] for column in columns)
+        logits, labels, weights = (one.astype(np.float32, copy=False) for one in joined)
+        return logits, labels, weights
 
     def state_dict(self) -> dict[str, Tensor]:
         """All there is to go on from here, in this or another process."""
@@ -138,10 +153,13 @@ class Recent:
 
 
 @compiled
-def _sums(logits: Array, labels: Array, weights: Array) -> tuple[float, float, bool, bool]:
+def _figures(
+    logits: Array, labels: Array, weights: Array
+) -> tuple[float, float, bool, bool, float]:
     """The weighted loss, the weight, whether all logits are finite, and whether weights are 1.
 
-    In one call without the interpreter lock: a GPU's steps go on beside it.
+    The last is the AUC where both are so, or not a number where there is none. All in one call
+    without the interpreter lock: a GPU's steps go on beside it.
     """
     loss = weight = 0.0
     finite = alike = True
@@ -152,4 +170,5 @@ def _sums(logits: Array, labels: Array, weights: Array) -> tuple[float, float, b
         wrong = -x if labels[k] > 0 else x
         loss += heavy * (max(wrong, 0.0) + math.log1p(math.exp(-abs(x))))  # never overflows
         weight += heavy
-    return loss, weight, finite, alike
+    auc = auc_of_labels(logits, labels) if finite and alike else math.nan
+    return loss, weight, finite, alike, auc

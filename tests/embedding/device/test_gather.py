@@ -19,7 +19,7 @@ WIDTH, OFFSET = 3, 2
 @pytest.fixture(scope="module")
 def pool():
     """One that shares out every row."""
-    with mock.patch.multiple(gather, _SHARE=1, _THREADS=3), closing(Pool("test")) as made:
+    with mock.patch.object(gather, "_SHARE", 1), closing(Pool("test", threads=3)) as made:
         yield made
 
 
@@ -27,7 +27,7 @@ def pool():
 def test_rows_are_gathered_and_scattered(pool, count, seed):
     draw = np.random.default_rng(seed)
     source = draw.integers(0, 99, (50, WIDTH), dtype=np.int32)
-    rows = draw.permutation(50)[:count]
+    rows = draw.permutation(50)[:count].astype(draw.choice(["i4", "i8"]))
     block = np.full((count + 2, WIDTH), -1, dtype=np.int32)
     pool.gather(source, rows, block)
     np.testing.assert_array_equal(block[:count], source[rows])
@@ -43,7 +43,7 @@ def test_rows_of_several_pages_are_gathered_and_scattered(pool, counts, seed):
     draw = np.random.default_rng(seed)
     source = draw.integers(0, 99, (50, WIDTH), dtype=np.int32)
     bounds = np.cumsum([2, *counts])  # others were made with them, before them
-    rows = draw.permutation(50)[: bounds[-1]]
+    rows = draw.permutation(50)[: bounds[-1]].astype(draw.choice(["i4", "i8"]))
     pages = np.full((len(counts), OFFSET + 5 * WIDTH), -1, dtype=np.int32)
     wanted = pages.copy()
     for page, (first, last) in enumerate(pairwise(bounds)):

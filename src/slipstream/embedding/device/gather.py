@@ -1,18 +1,28 @@
-"""Rows between the slow store and blocks: one compiled call each, without the interpreter lock."""
+"""Rows between the slow store and blocks: one compiled call each, without the interpreter lock.
+
+Other threads help with many rows, since each waits for memory. They are in compiled code for good,
+and so is who asks them: nobody needs the interpreter lock to be woken.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+import threading
+
+import numpy as np
+from numba import carray
 
 from slipstream.compiled import compiled
 from slipstream.data.inputs import Array
 from slipstream.near import AHEAD, ask_for
+from slipstream.signals import AVAILABLE, await_, give, pointer, signals
 
-_SHARE = 40_000  # rows: handing fewer to another thread costs, by reckoning, what it saves
-_THREADS = max(1, min(3, (os.cpu_count() or 1) // 4))
+_SHARE = 8_000  # rows: with fewer, waking another thread costs what it saves
+_THREADS = max(1, min(3, (os.cpu_count() or 1) // 4)) if AVAILABLE else 0
+# What a thread is asked to do, number by number: everything that is an array by its address.
+_KIND, _STORE, _ALL, _WIDTH, _ROWS, _BYTES, _BOUNDS, _PAGES, _STAGED, _STRIDE = range(10)
+_GATHER, _SCATTER, _STOP = range(3)
+_SIGNAL = 32  # bytes from one signal to the next
 
 
 @compiled
@@ -68,42 +78,128 @@ def note_pages(
 
 
 @compiled
-def _gather_pages(source: Array, rows: Array, bounds: Array, words: Array, offset: int) -> None:
-    width = source.shape[1]
-    for page in range(len(bounds) - 1):
-        mine = rows[bounds[page] : bounds[page + 1]]
-        end = offset + len(mine) * width
-        _gather(source, mine, words[page, offset:end].reshape(len(mine), width))
+def _do(job: Array) -> None:
+    """Copy the rows of some pages, as a thread is asked to."""
+    width = job[_WIDTH]
+    store = carray(pointer(job[_STORE]), (job[_ALL], width), np.int32)
+    bounds = carray(pointer(job[_BOUNDS]), (job[_PAGES] + 1,), np.int64)
+    for page in range(job[_PAGES]):
+        count = bounds[page + 1] - bounds[page]
+        staged = carray(
+            pointer(job[_STAGED] + 4 * page * job[_STRIDE]), (count, width), np.int32
+        )
+        at = job[_ROWS] + bounds[page] * job[_BYTES]
+        if job[_BYTES] == 4:
+            _copy(job[_KIND], store, carray(pointer(at), (count,), np.int32), staged)
+        else:
+            _copy(job[_KIND], store, carray(pointer(at), (count,), np.int64), staged)
 
 
 @compiled
-def _scatter_pages(words: Array, offset: int, rows: Array, bounds: Array, out: Array) -> None:
-    width = out.shape[1]
-    for page in range(len(bounds) - 1):
-        mine = rows[bounds[page] : bounds[page + 1]]
-        end = offset + len(mine) * width
-        _scatter(words[page, offset:end].reshape(len(mine), width), mine, out)
+def _copy(kind: int, store: Array, rows: Array, staged: Array) -> None:
+    if kind == _GATHER:
+        _gather(store, rows, staged)
+    else:
+        _scatter(staged, rows, store)
+
+
+@compiled
+def _help(job: Array, begin: int, done: int) -> None:
+    """Do what is asked for, each time that it is, until nothing is any more."""
+    while True:
+        while await_(begin) != 0:
+            pass
+        if job[_KIND] == _STOP:
+            return
+        _do(job)
+        give(done)
+
+
+@compiled
+def _shared(
+    jobs: Array,
+    begins: int,
+    done: int,
+    ends: Array,
+    kind: int,
+    store: Array,
+    rows: Array,
+    bounds: Array,
+    staged: int,
+    stride: int,
+) -> None:
+    """Copy the rows of pages, each share of them by another thread, the last by this one.
+
+    Args:
+        jobs: Where threads find what they are asked for; the last is for this one.
+        begins: The address of the first thread's signal to begin.
+        done: That of the signal which each gives when it is done.
+        ends: Where in the pages each share begins, and the end of the last.
+        kind: Whether rows are gathered or scattered.
+        store: All rows.
+        rows: Which, those of all pages one behind the other.
+        bounds: Where those of each page begin, and the end of the last.
+        staged: The address at which those of the first page are staged.
+        stride: How far away those of the next page are, in words; 0 where they lie behind them.
+    """
+    width, shares = store.shape[1], len(ends) - 1
+    for share in range(shares):
+        job = jobs[share if share < shares - 1 else len(jobs) - 1]
+        first = ends[share]
+        job[_KIND], job[_STORE], job[_ALL], job[_WIDTH] = kind, store.ctypes.data, len(store), width
+        job[_ROWS], job[_BYTES] = rows.ctypes.data, rows.itemsize
+        job[_BOUNDS] = bounds[first:].ctypes.data
+        job[_PAGES] = ends[share + 1] - first
+        away = first * stride if stride else (bounds[first] - bounds[0]) * width
+        job[_STAGED], job[_STRIDE] = staged + 4 * away, stride
+        if share < shares - 1:
+            give(begins + share * _SIGNAL)
+    _do(jobs[len(jobs) - 1])
+    for _ in range(shares - 1):
+        while await_(done) != 0:
+            pass
+
+
+@compiled
+def _stop(jobs: Array, begins: int) -> None:
+    """Have every thread end."""
+    for number in range(len(jobs) - 1):
+        jobs[number, _KIND] = _STOP
+        give(begins + number * _SIGNAL)
 
 
 class Pool:
-    """Copies rows, many of them with the help of other threads: each waits for memory.
+    """Copies rows, many of them with the help of other threads.
 
     Args:
         name: Of the threads.
+        threads: How many help.
     """
 
-    def __init__(self, name: str) -> None:
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"slipstream-{name}")
+    def __init__(self, name: str, threads: int = _THREADS) -> None:
+        self._jobs = np.zeros((threads + 1, _STRIDE + 1), dtype=np.int64)
+        self._signals = signals(threads + 1)
+        self._begins, self._done = self._signals.ctypes.data, self._signals[-1].ctypes.data
+        self._one_at_a_time = threading.Lock()
+        self._threads = [
+            threading.Thread(
+                target=_help,
+                args=(self._jobs[number], self._begins + number * _SIGNAL, self._done),
+                name=f"slipstream-{name}_{number}",
+                daemon=True,
+            )
+            for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def gather(self, source: Array, rows: Array, out: Array) -> None:
         """Copy rows of the source to the first rows of `out`."""
-        worth = len(rows) // _SHARE
-        self._shared(lambda a, b: _gather(source, rows[a:b], out[a:b]), len(rows), worth)
+        self._flat(_GATHER, source, rows, out)
 
     def scatter(self, source: Array, rows: Array, out: Array) -> None:
         """Copy the first rows of the source to rows of `out`, each to another."""
-        worth = len(rows) // _SHARE
-        self._shared(lambda a, b: _scatter(source[a:b], rows[a:b], out), len(rows), worth)
+        self._flat(_SCATTER, out, rows, source)
 
     def gather_pages(
         self, source: Array, rows: Array, bounds: Array, words: Array, offset: int
@@ -117,31 +213,64 @@ class Pool:
             words: The pages.
             offset: Where in a page.
         """
-        self._shared_pages(
-            lambda a, b: _gather_pages(source, rows, bounds[a : b + 1], words[a:b], offset), bounds
-        )
+        self._paged(_GATHER, source, rows, bounds, words, offset)
 
     def scatter_pages(
         self, words: Array, offset: int, rows: Array, bounds: Array, out: Array
     ) -> None:
         """Copy what is staged in several pages to rows of `out`, each to another."""
-        self._shared_pages(
-            lambda a, b: _scatter_pages(words[a:b], offset, rows, bounds[a : b + 1], out), bounds
-        )
-
-    def _shared_pages(self, work: Callable[[int, int], object], bounds: Array) -> None:
-        pages, rows = len(bounds) - 1, bounds[-1] - bounds[0]
-        self._shared(work, pages, worth=min(pages, int(rows // _SHARE)))
+        self._paged(_SCATTER, out, rows, bounds, words, offset)
 
     def close(self) -> None:
         """End the threads."""
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        with self._one_at_a_time:
+            if self._threads:
+                _stop(self._jobs, self._begins)
+            for thread in self._threads:
+                thread.join()
+            self._threads = []
 
-    def _shared(self, work: Callable[[int, int], object], count: int, worth: int) -> None:
-        """Do work from 0 to `count`, by as many threads as it is worth, with this one."""
-        shares = max(1, min(1 + _THREADS, worth))
-        ends = [count * share // shares for share in range(1, shares + 1)]
-        others = [self._threads.submit(work, *some) for some in pairwise(ends)]
-        work(0, ends[0])
-        for other in others:
-            other.result()
+    def _flat(self, kind: int, store: Array, rows: Array, staged: Array) -> None:
+        """Copy between rows of a store and rows that lie one behind the other."""
+        bounds = _cut(len(rows), self._shares(len(rows)))
+        ends = np.arange(len(bounds))
+        self._copied(kind, store, rows, bounds, ends, staged.ctypes.data, 0)
+
+    def _paged(
+        self, kind: int, store: Array, rows: Array, bounds: Array, words: Array, offset: int
+    ) -> None:
+        """Copy between rows of a store and pages."""
+        pages = len(bounds) - 1
+        ends = _cut(pages, min(pages, self._shares(int(bounds[-1] - bounds[0]))))
+        staged, stride = words.ctypes.data + 4 * offset, words.strides[0] // 4
+        self._copied(kind, store, rows, bounds, ends, staged, stride)
+
+    def _shares(self, rows: int) -> int:
+        """How many threads so many rows are worth."""
+        return max(1, min(1 + len(self._threads), rows // _SHARE))
+
+    def _copied(
+        self,
+        kind: int,
+        store: Array,
+        rows: Array,
+        bounds: Array,
+        ends: Array,
+        staged: int,
+        stride: int,
+    ) -> None:
+        if not store.flags.c_contiguous or not rows.flags.c_contiguous:
+            raise ValueError("Rows are found by their addresses: they must lie side by side.")
+        work = (kind, store, rows, bounds, staged, stride)
+        with self._one_at_a_time:
+            _shared(self._jobs, self._begins, self._done, ends, *work)
+
+
+def _cut(count: int, shares: int) -> Array:
+    """Where each of so many shares begins, and the end of the last.
+
+    Example:
+        >>> _cut(10, 4).tolist()
+        [0, 2, 5, 7, 10]
+    """
+    return np.arange(shares + 1) * count // shares
