@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from slipstream.data.batch import Batch, Look, Together
 from slipstream.data.inputs import Array
+from slipstream.quick import quick
 
 
 @dataclass(frozen=True)
@@ -188,9 +190,9 @@ class Plan:
     @property
     def capacity(self) -> int:
         """Inputs that fit."""
-        return len(self.labels)
+        return self.labels.shape[0]
 
-    @property
+    @cached_property
     def aside(self) -> bool:
         """Whether its rows do not fit the fast tier, so that it is trained in the slow one."""
         return any(group.lent is not None for group in self.groups)
@@ -308,7 +310,8 @@ class Planner:
 
     def _made(self, placed: Iterator[Placed], step: int) -> Iterator[Plan]:
         for number, (batch, groups, after, parts) in enumerate(placed, start=step):
-            yield Plan(
+            yield quick(
+                Plan,
                 step=number,
                 numbers=batch.numbers,
                 n_valid=batch.n_valid,

@@ -28,9 +28,8 @@ AVAILABLE = sys.platform.startswith("linux") and hasattr(ctypes.CDLL(None), "sem
 def signals(count: int) -> Array:
     """So many signals, none of them given; the address of each row is that of a signal."""
     made: Array = np.zeros((count, _WORDS), dtype=np.int64)
-    libc = ctypes.CDLL(None) if AVAILABLE else None
     for one in made if AVAILABLE else ():
-        if libc.sem_init(ctypes.c_void_p(one.ctypes.data), 0, 0):
+        if ctypes.CDLL(None).sem_init(ctypes.c_void_p(one.ctypes.data), 0, 0):
             raise OSError("The C library could not make a semaphore.")
     return made
 

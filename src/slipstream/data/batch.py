@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from slipstream.data.gather import PAGE, Gather, page_start
 from slipstream.data.inputs import Array, Ragged
 from slipstream.data.layout import Field, fixed_fields
 from slipstream.ordering import Cut
+from slipstream.quick import quick
 
 _TORCH = {"f4": torch.float32, "i4": torch.int32, "i8": torch.int64}
 _ALIGNMENT = 64
@@ -99,7 +101,7 @@ class Batch:
     @property
     def capacity(self) -> int:
         """Inputs that fit."""
-        return len(self.labels)
+        return self.labels.shape[0]
 
     def to(self, device: str | torch.device, non_blocking: bool = False) -> Batch:
         """The batch on another device."""
@@ -149,20 +151,17 @@ class BatchReader:
         for name, f in self._fields.items():
             self._starts[name] = end
             end += -(-f.bytes_per_input * capacity * self.at_once // _ALIGNMENT) * _ALIGNMENT
+        self._kinds = {_TORCH[f.dtype.str[1:]] for f in self._fields.values()}
         self._memory = _Memory(end, pin_memory)
 
     def read(self, cuts: Sequence[Cut]) -> list[Batch]:
         """The inputs of up to `at_once` cuts as batches; only the last may be short."""
         n, padded = sum(len(cut.numbers) for cut in cuts), len(cuts) * self.capacity
-        block, begin = self._memory.take()
-        arrays = {name: self._carve(block, begin, name, padded) for name in self._fields}
-        np.concatenate([cut.numbers for cut in cuts], out=arrays["numbers"][1][:n])
-        whole = {
-            name: tensor.view(len(cuts), self.capacity, *self._fields[name].shape)
-            for name, (tensor, _) in arrays.items()
-        }
-        gather = Gather.of(self.part, arrays["numbers"][1][:n])
-        for name, (_, array) in arrays.items():
+        whole, arrays = self._carved(len(cuts))
+        numbers = arrays["numbers"][:n]
+        np.concatenate([cut.numbers for cut in cuts], out=numbers)
+        gather = Gather.of(self.part, numbers)
+        for name, array in arrays.items():
             if name in self._stored:
                 gather.fixed(name, array[:n])
             elif name == "weights":
@@ -178,7 +177,8 @@ class BatchReader:
         for number, cut in enumerate(cuts):
             start, stop = number * self.capacity, (number + 1) * self.capacity
             batches.append(
-                Batch(
+                quick(
+                    Batch,
                     **{name: some[number] for name, some in tensors.items()},
                     lists={k: self._list(v, start, min(n, stop)) for k, v in lists.items()},
                     n_valid=len(cut.numbers),
@@ -192,15 +192,29 @@ class BatchReader:
             )
         return batches
 
-    def _carve(self, block: Array | Tensor, begin: int, name: str, n: int) -> tuple[Tensor, Array]:
-        """One of the arrays in a block of memory, as a tensor and as an array."""
-        f, start = self._fields[name], begin + self._starts[name]
-        if isinstance(block, np.ndarray):
-            array: Array = np.ndarray((n, *f.shape), f.dtype, block, start)
-            return torch.from_numpy(array), array
-        flat = block[start : start + f.bytes_per_input * n]
-        tensor = flat.view(_TORCH[f.dtype.str[1:]]).view(n, *f.shape)
-        return tensor, tensor.numpy()
+    def _carved(self, batches: int) -> tuple[dict[str, Tensor], dict[str, Array]]:
+        """Arrays for so many batches in a block of memory, batch by batch, and end to end."""
+        block, begin = self._memory.take()
+        inputs, pinned = batches * self.capacity, not isinstance(block, np.ndarray)
+        memory = block if isinstance(block, np.ndarray) else block.numpy()
+        arrays: dict[str, Array] = {
+            name: np.ndarray((inputs, *f.shape), f.dtype, memory, begin + self._starts[name])
+            for name, f in self._fields.items()
+        }
+        whole: dict[str, Tensor] = {}
+        views = {kind: block.view(kind) for kind in self._kinds} if pinned else {}
+        for name, f in self._fields.items():
+            shape = (batches, self.capacity, *f.shape)
+            if not pinned:
+                whole[name] = torch.from_numpy(arrays[name].reshape(shape))
+                continue
+            # A view of the block itself: PyTorch must know which copies of it are under way.
+            kind = _TORCH[f.dtype.str[1:]]
+            width = math.prod(f.shape)
+            strides = (self.capacity * width, width, 1)[: len(shape)]
+            first = (begin + self._starts[name]) // f.dtype.itemsize
+            whole[name] = views[kind].as_strided(shape, strides, first)
+        return whole, arrays
 
     def _offset(self, cut: Cut) -> Tensor | None:
         if cut.logit_offset is None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,10 +24,10 @@ class Field:
     dtype: np.dtype[Any]
     shape: tuple[int, ...] = ()
 
-    @property
+    @cached_property
     def bytes_per_input(self) -> int:
         """Bytes that one input takes in the file."""
-        return int(self.dtype.itemsize * np.prod(self.shape, dtype=np.int64))
+        return self.dtype.itemsize * math.prod(self.shape)
 
 
 def fixed_fields(schema: Schema) -> dict[str, Field]:

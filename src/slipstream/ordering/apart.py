@@ -114,7 +114,7 @@ class Apart:
             for numbers in self._runs(segment, step, rate):
                 for k in range(max(0, start - at), len(numbers), _AT_ONCE):
                     piece = numbers[k : k + _AT_ONCE]
-                    positions = np.arange(at + k, at + k + len(piece))
+                    positions = range(at + k, at + k + len(piece))
                     yield Chunk(positions, piece, ends=k + len(piece) == len(numbers))
                 at += len(numbers)
             start = segment.stop

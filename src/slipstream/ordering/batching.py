@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -15,14 +16,19 @@ class Chunk(NamedTuple):
     """Consecutive inputs of an order: where each stands in it, and its number in the part.
 
     Args:
-        positions: Where each stands.
+        positions: Where each stands; a range where all follow one another.
         numbers: Its number in the part.
         ends: Whether a batch ends with the last of them, full or not.
     """
 
-    positions: Array
+    positions: Array | range
     numbers: Array
     ends: bool = False
+
+    def where(self, some: slice) -> Array:
+        """Where some of the inputs stand."""
+        found = self.positions[some]
+        return np.arange(found.start, found.stop) if isinstance(found, range) else found
 
 
 class Cut(NamedTuple):
@@ -111,8 +117,11 @@ def check_share(batch_size: int, rank: int, world_size: int) -> None:
         )
 
 
-def _joined(chunks: list[Chunk]) -> tuple[Array, Array]:
+def _joined(chunks: list[Chunk]) -> tuple[Array | range, Array]:
     if len(chunks) == 1:
         return chunks[0][:2]
-    positions, numbers = (np.concatenate([one[k] for one in chunks]) for k in range(2))
-    return positions, numbers
+    numbers = np.concatenate([one.numbers for one in chunks])
+    ranges = [one.positions for one in chunks if isinstance(one.positions, range)]
+    if len(ranges) == len(chunks) and all(a.stop == b.start for a, b in pairwise(ranges)):
+        return range(ranges[0].start, ranges[-1].stop), numbers
+    return np.concatenate([one.where(slice(None)) for one in chunks]), numbers

@@ -89,7 +89,7 @@ class InputOrder:
         del step
         while start < len(self):
             stop = min(start - start % self.per_epoch % _CHUNK + _CHUNK, len(self))
-            yield Chunk(np.arange(start, stop), self.numbers(start, stop))
+            yield Chunk(range(start, stop), self.numbers(start, stop))
             start = stop
 
     def cuts(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -47,7 +47,8 @@ class Cold:
         singles: The names of the columns in the block of single ids, in order.
         rooms: The fast tier of each group.
         window: The most batches to look ahead, the current one among them.
-        threads: Whether a thread looks ahead and one hands out slots; the plans are the same.
+        threads: Whether a thread looks ahead, and who takes plans hands out slots meanwhile; the
+            plans are the same.
         at_once: The most batches that enter the window at once, if it is at least as long.
     """
 
@@ -93,11 +94,8 @@ class Cold:
             ColdTier(rows, room, steps) for rows, room in zip(self._rows, self._rooms, strict=True)
         ]
         with ExitStack() as stack:
-            emitter = None
-            if self._threads:
-                emitter = stack.enter_context(ThreadPoolExecutor(1, "slipstream-slots"))
             coming = map(self._scanned, read_at_once(batches, self._at_once))
-            placed: Iterator[_Emitting | _Aside] = self._placed(tiers, coming, step, emitter)
+            placed: Iterator[_Emitting | _Aside] = self._placed(tiers, coming, step)
             if self._threads:
                 # Two: while one is taken, the window goes on behind another.
                 placed = stack.enter_context(Ahead(placed, 2, "window"))
@@ -105,13 +103,9 @@ class Cold:
                 yield from some.plans()
 
     def _placed(
-        self,
-        tiers: Sequence[ColdTier],
-        coming: Iterator[_Some],
-        step: int,
-        emitter: ThreadPoolExecutor | None,
+        self, tiers: Sequence[ColdTier], coming: Iterator[_Some], step: int
     ) -> Iterator[_Emitting | _Aside]:
-        """Batches that are given their slots: meanwhile the window goes on behind them."""
+        """Batches that are to be given their slots: meanwhile the window goes on behind them."""
         window: deque[_Some] = deque()
         held: _Some | None = None  # a batch for which there is no room yet
         rest: _Some | None = None
@@ -136,7 +130,7 @@ class Cold:
                 fit, held = held.split(held.fits(tiers))
                 window += fit.wanted(tiers)
             if window:
-                emitting = _Emitting(window.popleft(), tiers, number, emitter)
+                emitting = _Emitting(window.popleft(), tiers, number)
                 number += len(emitting.some.batches)
                 yield emitting
             elif held is not None:
@@ -229,39 +223,36 @@ class _Some:
 
 
 class _Emitting:
-    """Batches that are given their slots, by a thread of its own where there is one.
+    """Batches that are given their slots, once, by whoever first needs to know them.
 
     Args:
         some: The batches.
         tiers: The tiers of the groups.
         step: That of the first of them.
-        emitter: The thread.
     """
 
-    def __init__(
-        self,
-        some: _Some,
-        tiers: Sequence[ColdTier],
-        step: int,
-        emitter: ThreadPoolExecutor | None,
-    ) -> None:
-        self.some = some
-        self._made: Future[list[Emitted]] = Future()
-        if emitter is None:
-            self._made.set_result(some.emit(tiers, step))
-            return
-        self._made = emitter.submit(some.emit, tiers, step)
+    def __init__(self, some: _Some, tiers: Sequence[ColdTier], step: int) -> None:
+        self.some, self._tiers, self._step = some, tiers, step
+        self._made: list[Emitted] = []
+        self._one_at_a_time = threading.Lock()
         for tier in tiers:
-            tier.emitting = self._made
+            tier.emitting = self
+
+    def emitted(self) -> list[Emitted]:
+        """The slots of each group; waits for another thread that finds them."""
+        with self._one_at_a_time:
+            if not self._made:
+                self._made = self.some.emit(self._tiers, self._step)
+            return self._made
 
     def leave(self, tiers: Sequence[ColdTier]) -> None:
-        """Have the rows that no later batch uses out of their slots; waits for the thread."""
-        for tier, made in zip(tiers, self._made.result(), strict=True):
+        """Have the rows that no later batch uses out of their slots."""
+        for tier, made in zip(tiers, self.emitted(), strict=True):
             tier.wanted -= int(made.evicts[-1])
 
     def plans(self) -> Iterator[ColdPlaced]:
         """The plans of the batches."""
-        return self.some.plans(self._made.result())
+        return self.some.plans(self.emitted())
 
 
 class _Aside(NamedTuple):

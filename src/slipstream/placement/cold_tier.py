@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Future, wait
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -57,6 +56,13 @@ def plans_of(many: Emitted) -> Iterator[ColdPlan]:
         )
 
 
+class Emitting(Protocol):
+    """Batches that are given their slots, perhaps by another thread."""
+
+    def emitted(self) -> list[Emitted]:
+        """The slots of each group, when they are known."""
+
+
 class ColdTier:
     """What is known of one group's rows that are not kept.
 
@@ -78,7 +84,7 @@ class ColdTier:
         self._n_free = self.room = room.slots - first
         self._free = np.arange(room.slots - 1, first - 1, -1, dtype=np.int32)
         self.wanted = 0
-        self.emitting: Future[list[Emitted]] | None = None
+        self.emitting: Emitting | None = None
 
     def enter(
         self,
@@ -101,7 +107,7 @@ class ColdTier:
         more = lookups - self._again.shape[1]
         if more > 0:
             if self.emitting is not None:
-                wait((self.emitting,))  # it reads and writes what is replaced here
+                self.emitting.emitted()  # it reads and writes what is replaced here
             wider = ((0, 0), (0, more + more // 4))
             self._again, self._slot_of = (np.pad(a, wider) for a in (self._again, self._slot_of))
 

@@ -18,6 +18,7 @@ from slipstream.placement.scan import kept_of
 from slipstream.placement.tier import Room
 from slipstream.placement.tiered import Tiered
 from slipstream.plan import ColdLookups, GroupPlan, Moves, Moving, Numbered, Placed
+from slipstream.quick import quick
 
 _NO_SLOTS = torch.empty((0, 0), dtype=torch.int64)
 _MOST_ROWS = 2**31
@@ -124,8 +125,10 @@ class Finished:
 
 def _plan(plan: ColdPlan, kept: int) -> GroupPlan:
     assert plan.many is not None, "it is not aside"
-    return GroupPlan(
-        _NO_SLOTS,
+    return quick(
+        GroupPlan,
+        slots=_NO_SLOTS,
+        lists={},
         fill=Moves(plan.fill_rows, plan.fill_slots),
         evict=Moves(plan.evict_rows, plan.evict_slots),
         kept=kept,

@@ -104,7 +104,8 @@ class Skipped:
                 while (now := self.decisions.of(batch)) is None:
                     yield None
                 by = now
-                positions, numbers = (one[at : at + _AT_ONCE] for one in chunk[:2])
+                some = slice(at, at + _AT_ONCE)
+                positions, numbers = chunk.where(some), chunk.numbers[some]
                 verdict = self._judge(by, positions, numbers)
                 used = 0
                 while used < len(numbers):

@@ -25,7 +25,7 @@ from slipstream.embedding.device.carrier import Carrier, Done
 from slipstream.embedding.device.frames import Frame, Frames, frames
 from slipstream.embedding.device.ring import Pages
 from slipstream.embedding.device.scoring import Scoring
-from slipstream.embedding.device.stride import Coming, Piece, Stride
+from slipstream.embedding.device.stride import Coming, Piece, Stride, runs
 from slipstream.embedding.kernels.gpu.loss import tell
 from slipstream.embedding.spec import Embedded
 from slipstream.embedding.tables import Embeddings
@@ -185,7 +185,7 @@ class RecordedEngine(Engine):
         rows, alone = by_itself(plan)
         arena = Arena(self._arena.layout, [len(one) for one in rows], self._arena.device)
         held.copy_in(rows, arena)
-        bench = Bench(self._carrier.packing_for([alone]), arena)
+        bench = Bench(self._carrier.packing_for([alone], runs([alone], 1)), arena)
         host = torch.zeros(bench.packing.bytes, dtype=torch.uint8)
         arrays = bench.packing.arrays(host.numpy())
         factor, number = self._factors.pop(plan.step), self._numbers.pop(plan.step)

@@ -17,7 +17,7 @@ from slipstream.data.batch import Together
 from slipstream.embedding.device.packing import Packing, inputs_of, needs, room_for
 from slipstream.embedding.device.ring import Ring
 from slipstream.embedding.device.sections import Section, Sections
-from slipstream.embedding.device.stride import STRIDES, Coming, Stride, strides
+from slipstream.embedding.device.stride import STRIDES, Coming, Stride, runs, strides
 from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.errors import SlipstreamError
 from slipstream.lanes import Mark
@@ -139,7 +139,7 @@ def test_a_run_was_made_at_once_lies_within_a_piece_and_waits_for_all_of_its_pla
                 plan = replace(plan, groups=(cold,))
             plans.append(plan)
     pages = Ring(SECTIONS, len(plans) + 1, CPU).take(len(plans)) if plans else None
-    pieces = list(Stride(None, pages, plans, piece).pieces())
+    pieces = list(Stride(None, pages, plans, piece, runs(plans, piece)).pieces())
     assert [plan for one in pieces for plan in one.plans] == plans
     assert [one.last for one in pieces] == [False] * (len(pieces) - 1) + [True] * bool(plans)
     for number, one in enumerate(pieces):
@@ -187,7 +187,7 @@ def test_inputs_are_sent_to_their_pages_whether_read_at_once_or_one_by_one(apart
     ring = Ring(packing.sections, 7, DEVICE, packing.of_inputs)
     ring.take(2)
     ring.whole.fill_(7)
-    Stride(packing, ring.take(4), plans, 2).send_inputs()
+    Stride(packing, ring.take(4), plans, 2, runs(plans, 2)).send_inputs()
     wanted = packing.arrays(np.full(packing.bytes, 7, dtype=np.uint8))
     block = torch.zeros(packing.bytes, dtype=torch.uint8, device=DEVICE)
     turn = Turn(SimpleNamespace(block=block), ring, ring)

@@ -24,7 +24,7 @@ from slipstream.embedding.device.arena import Arena
 from slipstream.embedding.device.gather import Pool
 from slipstream.embedding.device.group_packing import tiers_of
 from slipstream.embedding.device.held import Held
-from slipstream.embedding.device.packing import Packing, needs_of_all, room_for
+from slipstream.embedding.device.packing import Packing, room_for
 from slipstream.embedding.device.ring import NOTHING, Pages, Ring
 from slipstream.embedding.device.sections import Section, Sections
 from slipstream.embedding.device.stride import (
@@ -33,7 +33,10 @@ from slipstream.embedding.device.stride import (
     Coming,
     Outcome,
     Piece,
+    Run,
     Stride,
+    needs_of_all,
+    runs,
     strides,
 )
 from slipstream.embedding.mover import BeforeWrite, Clock
@@ -121,19 +124,21 @@ class Carrier:
     def prepare(self, coming: Sequence[Coming]) -> None:
         """Pack coming plans and send them ahead with their rows, in the order of their steps."""
         for some in strides(coming, self.together):
-            self._packing = self.packing_for([one.plan for one in some], self._packing)
-            self._send(some)
+            found = runs([one.plan for one in some], self.piece)
+            self._send(some, found)
 
-    def _send(self, coming: Sequence[Coming]) -> None:
+    def _send(self, coming: Sequence[Coming], found: list[Run]) -> None:
         """Pack plans that travel together; a thread goes on with them."""
-        packing = self._packing
-        assert packing is not None, "it was chosen before"
+        plans = [one.plan for one in coming]
+        packing = self._packing = self.packing_for(plans, found, self._packing)
         if self._in is None or self._in.sections is not packing.sections:
             self._in = self._ring(packing.sections, packing.of_inputs)
-        plans = [one.plan for one in coming]
-        stride = Stride(packing, self._in.take(len(coming)), plans, self.piece)
-        arrays, words = stride.pages.arrays, stride.pages.words
-        for run in stride.runs:
+        stride = Stride(packing, self._in.take(len(coming)), plans, self.piece, found)
+        packing.pack_steps(plans, [one.factor for one in coming], stride.pages.stacked)
+        for one, weights in zip(coming, stride.pages.stacked["weights"], strict=True):
+            self._say_how(one, weights)
+        words = stride.pages.words
+        for run in found:
             for number, many in enumerate(run.many or ()):
                 packing.pack_many(
                     number,
@@ -143,10 +148,8 @@ class Carrier:
                     run.bounds(many.evicts),
                     words[run.pages],
                 )
-            pack = packing.pack_rows if run.many is None else packing.pack_step
-            for one, into in zip(coming[run.pages], arrays[run.pages], strict=True):
-                pack(one.plan, one.factor, into)
-                self._say_how(one, into)
+            if run.many is None:
+                packing.pack_rows(plans[run.page], stride.pages.arrays[run.page])
         self._coming.update(one.plan.step for one in coming)
         self._to_read.put(stride)
 
@@ -157,10 +160,13 @@ class Carrier:
             ring.stop()
         return ring
 
-    def packing_for(self, plans: Sequence[Plan], before: Packing | None = None) -> Packing:
-        """How to pack plans: as before, if they fit."""
-        plan, needed = plans[0], needs_of_all(plans)
-        if before is not None and before.fits(needed):
+    def packing_for(
+        self, plans: Sequence[Plan], found: Sequence[Run], before: Packing | None = None
+    ) -> Packing:
+        """How to pack plans, of which these were made together: as before, if they fit."""
+        plan, needed = plans[0], needs_of_all(plans, found)
+        offsets = any(one.logit_offset is not None for one in plans)
+        if before is not None and before.fits(needed) and before.offsets >= offsets:
             return before
         return Packing(
             self._arena.layout,
@@ -170,17 +176,18 @@ class Carrier:
             self._number,
             self._weights,
             0 if plan.ids is None else plan.ids.shape[1],
+            offsets or (before is not None and before.offsets),
         )
 
     def pack_into(self, packing: Packing, coming: Coming, arrays: dict[str, Array]) -> None:
         """Write a plan into the arrays of a block, all but the rows that come."""
         packing.pack(coming.plan, coming.factor, arrays)
-        self._say_how(coming, arrays)
+        self._say_how(coming, arrays["weights"])
 
-    def _say_how(self, coming: Coming, arrays: dict[str, Array]) -> None:
+    def _say_how(self, coming: Coming, weights: Array) -> None:
         """Write how dense weights move in the step of a plan."""
         if self._how is not None:
-            self._how(coming.factor, coming.number, arrays["weights"])
+            self._how(coming.factor, coming.number, weights)
 
     def arrive(self, plan: Plan) -> Stride:
         """What travelled together from a plan on: there before what is computed from here on."""
@@ -343,15 +350,11 @@ class Carrier:
             for number, group in enumerate(plan.groups):
                 self.held.write(number, tiers_of(group)[1].rows, arrays[f"{number}.left"])
             self.held.note(plan)
-        losses = given.pages.stacked("loss")[:, 0].tolist()
-        logits = torch.from_numpy(given.pages.stacked("logits").copy()).unbind()
-        moved = zip(
-            *(
-                given.pages.stacked(f"{number}.touched")[:, 0].tolist()
-                for number in range(len(self.held.slow))
-            ),
-            strict=True,
-        )
+        said = given.pages.stacked
+        losses = said["loss"][:, 0].tolist()
+        logits = torch.from_numpy(said["logits"].copy()).unbind()
+        counts = (said[f"{number}.touched"][:, 0] for number in range(len(self.held.slow)))
+        moved = zip(*(one.tolist() for one in counts), strict=True)
         made = list(map(Done, losses, logits, plans, moved))
         given.pages.ring.give_back(given.pages, Mark())
         self.landed(plans[-1].step)

@@ -6,6 +6,7 @@ beside its own, which its span leaves out: their vectors are zero, and so are th
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -48,6 +49,12 @@ Frames = tuple[Frame, ...]
 """The frames of a batch."""
 
 
+@cache
+def _in_one(capacity: int) -> Frames:
+    """The only frame of a batch in one part, always the same one."""
+    return (whole(capacity),)
+
+
 def whole(capacity: int) -> Frame:
     """The frame of a batch in one part."""
     return Frame(0, 0, capacity)
@@ -59,7 +66,7 @@ def frames(plan: Plan) -> Frames:
     Every input is in one of them at least.
     """
     if not plan.parts:
-        return (whole(plan.capacity),)
+        return _in_one(plan.capacity)
     smallest = -(-plan.capacity // SIZES)
     made = []
     for number, (first, last) in enumerate(_parts(plan)):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import Any, cast
 
+import numba
 import numpy as np
-from numba import carray
 
 from slipstream.compiled import compiled
 from slipstream.data.inputs import Array
@@ -19,6 +20,7 @@ from slipstream.signals import AVAILABLE, await_, give, pointer, signals
 
 _SHARE = 8_000  # rows: with fewer, waking another thread costs what it saves
 _THREADS = max(1, min(3, (os.cpu_count() or 1) // 4)) if AVAILABLE else 0
+_array = cast(Any, numba).carray
 # What a thread is asked to do, number by number: everything that is an array by its address.
 _KIND, _STORE, _ALL, _WIDTH, _ROWS, _BYTES, _BOUNDS, _PAGES, _STAGED, _STRIDE = range(10)
 _GATHER, _SCATTER, _STOP = range(3)
@@ -81,18 +83,16 @@ def note_pages(
 def _do(job: Array) -> None:
     """Copy the rows of some pages, as a thread is asked to."""
     width = job[_WIDTH]
-    store = carray(pointer(job[_STORE]), (job[_ALL], width), np.int32)
-    bounds = carray(pointer(job[_BOUNDS]), (job[_PAGES] + 1,), np.int64)
+    store = _array(pointer(job[_STORE]), (job[_ALL], width), np.int32)
+    bounds = _array(pointer(job[_BOUNDS]), (job[_PAGES] + 1,), np.int64)
     for page in range(job[_PAGES]):
         count = bounds[page + 1] - bounds[page]
-        staged = carray(
-            pointer(job[_STAGED] + 4 * page * job[_STRIDE]), (count, width), np.int32
-        )
+        staged = _array(pointer(job[_STAGED] + 4 * page * job[_STRIDE]), (count, width), np.int32)
         at = job[_ROWS] + bounds[page] * job[_BYTES]
         if job[_BYTES] == 4:
-            _copy(job[_KIND], store, carray(pointer(at), (count,), np.int32), staged)
+            _copy(job[_KIND], store, _array(pointer(at), (count,), np.int32), staged)
         else:
-            _copy(job[_KIND], store, carray(pointer(at), (count,), np.int64), staged)
+            _copy(job[_KIND], store, _array(pointer(at), (count,), np.int64), staged)
 
 
 @compiled

@@ -35,6 +35,7 @@ class Packing:
         number: float32, or float64 for checks: of labels, weights and dense values.
         weights: How many numbers say how dense weights move.
         columns: Single columns of the data set, for plans that the device finishes; else 0.
+        offsets: Whether plans add something to logits; else there are zeros on the device.
     """
 
     layout: Layout
@@ -44,6 +45,7 @@ class Packing:
     number: torch.dtype = torch.float32
     weights: int = 0
     columns: int = 0
+    offsets: bool = False
 
     @cached_property
     def groups(self) -> list[GroupPacking]:
@@ -58,8 +60,8 @@ class Packing:
     @cached_property
     def sections(self) -> Sections:
         """What a packed plan has, in order, but for its inputs."""
-        made = {
-            "logit_offset": Section(self.number, (self.inputs,)),
+        made = self._offset if self.offsets else {}
+        made |= {
             "parameters": Section(torch.float64, (len(self.layout.groups), 4)),
             "weights": Section(torch.float64, (self.weights,)),
             "spans": Section(torch.int32, (2 * _PARTS,)),
@@ -102,13 +104,16 @@ class Packing:
     @cached_property
     def beside(self) -> Sections:
         """What the device works out of it, and keeps until the step is done."""
-        return Sections(
-            {
-                f"{number}.{name}": one
-                for number, group in enumerate(self.groups)
-                for name, one in group.beside().items()
-            }
-        )
+        made = {
+            f"{number}.{name}": one
+            for number, group in enumerate(self.groups)
+            for name, one in group.beside().items()
+        }
+        return Sections(made if self.offsets else {**made, **self._offset})
+
+    @property
+    def _offset(self) -> dict[str, Section]:
+        return {"logit_offset": Section(self.number, (self.inputs,))}
 
     @cached_property
     def _names(self) -> list[list[tuple[str, str]]]:
@@ -126,31 +131,36 @@ class Packing:
         """Write a plan into the arrays of a block, all but dense weights and rows that come."""
         for name, values in inputs_of(plan).items():
             into[name][:] = values.numpy()
-        self.pack_rows(plan, factor, into)
+        self.pack_steps([plan], [factor], {name: one[None] for name, one in into.items()})
+        self.pack_rows(plan, into)
 
-    def pack_rows(self, plan: Plan, factor: float, into: Mapping[str, Array]) -> None:
-        """Write into the arrays of a block where rows are and how they move.
-
-        Args:
-            plan: The plan.
-            factor: Of all learning rates.
-            into: The arrays of the block.
-        """
-        self.pack_step(plan, factor, into)
+    def pack_rows(self, plan: Plan, into: Mapping[str, Array]) -> None:
+        """Write into the arrays of a block where rows are."""
         for number, (packing, one) in enumerate(zip(self.groups, plan.groups, strict=True)):
             packing.pack(one, {name: into[whole] for name, whole in self._names[number]})
 
-    def pack_step(self, plan: Plan, factor: float, into: Mapping[str, Array]) -> None:
-        """Write into the arrays of a block what is not about single rows."""
-        spans = frames.spans(plan)
-        into["spans"][: len(spans)] = spans
-        into["n_valid"][:] = plan.n_valid
-        into["logit_offset"][:] = 0 if plan.logit_offset is None else plan.logit_offset.numpy()
+    def pack_steps(
+        self, plans: Sequence[Plan], factors: Sequence[float], into: Mapping[str, Array]
+    ) -> None:
+        """Write into the arrays of blocks, one for each plan, what is not about single rows.
+
+        Args:
+            plans: The plans.
+            factors: Of all learning rates, for each.
+            into: The arrays of the blocks, `[plans, ...]` each.
+        """
+        spans = [frames.spans(plan) for plan in plans]
+        longest = max(map(len, spans))
+        into["spans"][:, :longest] = [(*one, *[0] * (longest - len(one))) for one in spans]
+        into["n_valid"][:, 0] = [plan.n_valid for plan in plans]
+        for plan, offset in zip(plans, into["logit_offset"] if self.offsets else (), strict=False):
+            offset[:] = 0 if plan.logit_offset is None else plan.logit_offset.numpy()
         for number, group in enumerate(self.layout.groups):
-            own = group.optimizer
-            into["parameters"][number] = parameters(
-                own, own.lr * factor, plan.step, np.dtype(np.float64)
-            )
+            own, wide = group.optimizer, np.dtype(np.float64)
+            into["parameters"][:, number] = [
+                parameters(own, own.lr * factor, plan.step, wide)
+                for plan, factor in zip(plans, factors, strict=True)
+            ]
 
     def pack_many(
         self, number: int, many: Emitted, lookups: Array, fills: Array, evicts: Array, words: Array
@@ -193,12 +203,6 @@ def needs(plan: Plan) -> dict[str, int]:
         for number, group in enumerate(plan.groups)
         for name, size in needs_of(group).items()
     }
-
-
-def needs_of_all(plans: Sequence[Plan]) -> dict[str, int]:
-    """The room that is enough for each of several plans."""
-    all_needs = [needs(plan) for plan in plans]
-    return {name: max(one[name] for one in all_needs) for name in all_needs[0]}
 
 
 def room_for(needed: Mapping[str, int], before: Mapping[str, int] | None = None) -> dict[str, int]:

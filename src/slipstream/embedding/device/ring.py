@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -74,9 +75,11 @@ class Pages:
         begin, end, _ = some.indices(self.count)
         return self.ring.inputs[name][self.first + begin : self.first + end]
 
-    def stacked(self, name: str) -> Array:
-        """A section of all of them, on the host."""
-        return self.ring.stacked[name][self.first : self.first + self.count]
+    @cached_property
+    def stacked(self) -> dict[str, Array]:
+        """The sections of all of them, on the host, `[pages, ...]` each."""
+        some = slice(self.first, self.first + self.count)
+        return {name: one[some] for name, one in self.ring.stacked.items()}
 
     @property
     def words(self) -> Array:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from slipstream.data.inputs import Array
-from slipstream.embedding.device.packing import Packing, inputs_of
+from slipstream.embedding.device.packing import Packing, inputs_of, needs
 from slipstream.embedding.device.ring import Pages
 from slipstream.lanes import Mark
 from slipstream.plan import Emitted, Plan
@@ -49,6 +50,24 @@ class Run(NamedTuple):
     def bounds(self, whole: Array) -> Array:
         """The part of the bounds of all plans that is theirs."""
         return whole[self.at : self.at + self.length + 1]
+
+
+def needs_of_all(plans: Sequence[Plan], found: Sequence[Run]) -> dict[str, int]:
+    """The room that is enough for each of several plans, of which these were made together."""
+    all_needs = []
+    for run in found:
+        if run.many is None:
+            all_needs.append(needs(plans[run.page]))
+            continue
+        counted = {
+            f"{number}.{name}": run.bounds(bounds)
+            for number, many in enumerate(run.many)
+            for name, bounds in (
+                ("fill", many.fills), ("evict", many.evicts), ("cold", many.lookups)
+            )
+        }  # fmt: skip
+        all_needs.append({name: int(np.diff(one).max()) for name, one in counted.items()})
+    return {name: max(one[name] for one in all_needs) for name in all_needs[0]}
 
 
 def runs(plans: Sequence[Plan], most: int) -> list[Run]:
@@ -107,6 +126,7 @@ class Stride:
         pages: Where, each in its page.
         plans: The plans, in the order of their steps.
         piece: Plans of a piece; the last may have fewer.
+        runs: Which of the plans were made together, within pieces.
         there: When all of it is on the device.
     """
 
@@ -114,12 +134,8 @@ class Stride:
     pages: Pages
     plans: list[Plan]
     piece: int
+    runs: list[Run]
     there: Mark = field(default_factory=Mark)
-
-    @cached_property
-    def runs(self) -> list[Run]:
-        """Which of the plans were made together, within pieces."""
-        return runs(self.plans, self.piece)
 
     def pieces(self) -> Iterator[Piece]:
         """The plans, a piece at a time."""
@@ -138,12 +154,16 @@ class Stride:
         before the copy is done; from other memory they are copied now.
         """
         first = 0
+        targets: list[Tensor] = []
+        sources: list[Tensor] = []
         while first < len(self.plans):
             some, count = read_with(self.plans[first:])
-            for name, values in some.items():
-                pages = self.pages.inputs(name, slice(first, first + count))
-                pages.copy_(values, non_blocking=True)
+            mine = slice(first, first + count)
+            targets += [self.pages.inputs(name, mine) for name in some]
+            sources += some.values()
             first += count
+        # One call: between two of them, other threads would go first.
+        torch._foreach_copy_(targets, sources, non_blocking=True)
 
 
 def read_with(plans: Sequence[Plan]) -> tuple[dict[str, Tensor], int]:
