@@ -114,8 +114,9 @@ class ColdTier:
     def aside(self, rows: Array, before: Array, step: int) -> ColdPlan:
         """Of a batch that does not fit: those of its rows that are in slots. All leave after it."""
         used, at = before
-        lent = (used != cold.NEW) & (used != step)
-        rows, slots = rows[lent], self._slot_of[used[lent] % len(self._slot_of), at[lent]]
+        steps = len(self._slot_of)
+        lent = (used != cold.NEW) & (used != step % steps)
+        rows, slots = rows[lent], self._slot_of[used[lent], at[lent]]
         self._free[self._n_free : self._n_free + len(slots)] = slots
         self._n_free += len(slots)
         self.wanted -= len(slots)

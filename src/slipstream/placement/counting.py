@@ -43,9 +43,13 @@ def count(carried: dict[str, int], plan: Plan, row_bytes: Sequence[int]) -> None
             assert group.fill is not None, "plans for two tiers say what comes"
             came, left = len(group.fill.rows), len(group.evict.rows)
             hits = group.needs - came
-        found = (group.needs, hits, group.needs - hits, came, left, came * size, left * size)
-        for name, number in zip(COUNTED, found, strict=True):
-            carried[name] += number
+        carried["lookups"] += group.needs
+        carried["hits"] += hits
+        carried["misses"] += group.needs - hits
+        carried["rows_in"] += came
+        carried["rows_out"] += left
+        carried["bytes_in"] += came * size
+        carried["bytes_out"] += left * size
 
 
 def found_out(carried: dict[str, int], needs: int) -> None:

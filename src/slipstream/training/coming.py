@@ -30,6 +30,9 @@ class Coming:
         self, config: Config, rooms: Sequence[Room] | None, engine: Engine, total: int
     ) -> None:
         self._config, self._rooms, self._engine, self._total = config, rooms, engine, total
+        every = (config.early_stopping.every_inputs, config.checkpoint.every_inputs)
+        self._every = [one for one in every if one is not None]
+        self._scored = [share * total for share in config.evaluate.at]
 
     def plans(self, plans: Iterator[Plan], position: int, stack: ExitStack) -> Iterator[list[Plan]]:
         """Plans that are stepped through together, with what they need on its way.
@@ -78,11 +81,10 @@ class Coming:
 
     def _will_be_due(self, before: int, position: int) -> bool:
         """Whether a step between two positions is followed by a score or a checkpoint."""
-        every = (self._config.early_stopping.every_inputs, self._config.checkpoint.every_inputs)
-        shares = (share * self._total for share in self._config.evaluate.at)
-        return any(crossed(before, position, one) for one in every) or any(
-            before < share <= position for share in shares
-        )
+        for every in self._every:
+            if crossed(before, position, every):
+                return True
+        return any(before < one <= position for one in self._scored)
 
     def _sent(self, plans: Iterator[list[Plan]]) -> Iterator[list[Plan]]:
         for some in plans:

@@ -246,9 +246,10 @@ class Trainer:
                 clock = Clock()
                 if plan.aside and self.state.carried["aside"] == 1:
                     self.hooks.say(f"Step {plan.step} {DOES_NOT_FIT}")
-                logits = self._logits if plan.n_valid else plan.labels[:0]
-                for line in self.skipping.after(plan, self.state, logits):
-                    self.reports.write(line)
+                if self.skipping.on:
+                    logits = self._logits if plan.n_valid else plan.labels[:0]
+                    for line in self.skipping.after(plan, self.state, logits):
+                        self.reports.write(line)
                 if self.state.crossed(self.log_every):
                     self._report()
             self._what_is_due()

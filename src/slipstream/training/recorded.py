@@ -124,8 +124,7 @@ class RecordedEngine(Engine):
             for piece in stride.pieces():
                 outcome, turn = self._begin(stride, piece)
                 self._run(turn, [frames(one) for one in piece.plans])
-                for plan in piece.plans:
-                    self._flat.step_number = self._numbers.pop(plan.step)
+                self._flat.step_number = [self._numbers.pop(one.step) for one in piece.plans][-1]
                 self._carrier.leave(stride, piece, outcome)
             done += len(stride.plans)
         yield from _said(self._carrier.done())

@@ -16,7 +16,7 @@ from slipstream.near import AHEAD, ask_for
 
 USED, PLACE = 0, 1
 NEW = -1
-"""The step of the use before, where there is none in the window."""
+"""The use before, where there is none in the window."""
 _AT_ONCE = 16  # inputs whose ids are compared together
 
 
@@ -123,8 +123,9 @@ def enter(
         first: The first step of the window.
         step: That of the first of these batches.
         room: For how many rows there is room.
-        before: Out, `[2, lookups]`: the step of the use before within the window, or `NEW`, and
-            which lookup of its batch that was; of the same step for a row that is looked up again.
+        before: Out, `[2, lookups]`: the step of the use before within the window, modulo the number
+            of steps, or `NEW`, and which lookup of its batch that was; of the same step for a row
+            that is looked up again.
         again: For each step, modulo their number, and each of its lookups, whether a later batch
             uses the row; changed.
         new: Out: for each how many of its rows no batch before it uses from `first` on.
@@ -150,13 +151,14 @@ def enter(
             is_new = used < first
             count += is_new
             last = max(last, used if is_new else 0)
-            before[0, base + place] = NEW if is_new else used
+            where = NEW if is_new else used % steps
+            before[0, base + place] = where
             before[1, base + place] = at
             if used < now:
                 known[row, USED] = now
                 known[row, PLACE] = place
                 if not is_new:
-                    again[used % steps, at] = 1
+                    again[where, at] = 1
         new[batch] = count
         after[batch] = max(after[batch], last)
         room -= count
@@ -209,22 +211,24 @@ def emit(
     steps = len(again)
     for batch in range(len(bounds) - 1):
         fills[batch], evicts[batch] = filled, gone
-        now, base = step + batch, bounds[batch]
-        mine, stays = slot_of[now % steps], again[now % steps]
-        for place in range(bounds[batch + 1] - base):
+        base, end = bounds[batch], bounds[batch + 1]
+        now = (step + batch) % steps
+        mine, stays = slot_of[now], again[now]
+        for place in range(end - base):
             k = base + place
+            if k + AHEAD < end:
+                later = before[0, k + AHEAD]
+                ask_for(slot_of, max(later, 0), before[1, k + AHEAD] if later != NEW else 0)
             used = before[0, k]
-            if used == NEW:
-                n_free -= 1
-                slot = free[n_free]
-                fill_rows[filled] = rows[k]
-                fill_slots[filled] = slot
-                filled += 1
-            else:
-                slot = slot_of[used % steps, before[1, k]]
+            # Whether it is new or leaves is not known ahead: written in any case, it is no branch.
+            is_new = used == NEW
+            n_free -= is_new
+            slot = free[n_free] if is_new else slot_of[max(used, 0), before[1, k] * (not is_new)]
+            fill_rows[filled] = rows[k]
+            fill_slots[filled] = slot
+            filled += is_new
             mine[place] = slot
             slots[k - bounds[0]] = slot
-            # Whether it leaves is not known ahead: written in any case, it is no branch.
             evict_rows[gone] = rows[k]
             evict_slots[gone] = slot
             gone += (used != now) & (stays[place] == 0)
