@@ -137,6 +137,7 @@ class RecordedEngine(Engine):
         del self._numbers[plan.step]
         turn.read()
         self._arena.arrive(turn.bench.plan)
+        self._arena.count(turn.bench.plan, turn.bench.gives)
         self._arena.leave(turn.bench.plan, turn.bench.gives)
         turn.write()
         self._carrier.leave(stride, piece, outcome)
@@ -281,15 +282,19 @@ class RecordedEngine(Engine):
     def _work(self, arena: Arena, bench: Bench, used: Frames) -> None:
         """One step, from the block of its plan to the block of what it gives."""
         plan, gives = bench.plan, bench.gives
-        arena.arrive(plan)
-        arena.find(plan)
         model, embedded = self.dense.model, []
         # An arena for one step has a size of its own, which a compiled model would be compiled for.
         in_slots = isinstance(model, Model) and model.reads_slots and arena is self._arena
         self._side.after(self._carrier.compute)
         try:
+            with self._side.used():  # nothing needs them before they are looked up
+                arena.arrive(plan)
+            arena.find(plan)
+            self._carrier.compute.after(self._side)
+            self._side.after(self._carrier.compute)
             with self._side.used():  # nothing needs it before rows move
                 arena.touch(plan)
+                arena.count(plan, gives)
             for frame in used:
                 embedded.append(arena.lookup(plan, frame, in_slots=in_slots))
                 self._backward(plan, gives, frame, embedded[-1])

@@ -218,6 +218,7 @@ def test_rows_arrive_in_their_slots_and_leave_from_them_and_padding_touches_noth
         "0.touched": torch.zeros(1, dtype=torch.int32, device=DEVICE),
     }
     arena.leave(plan, out)
+    arena.count(plan, out)
     assert int(out["0.touched"]) == 7
     np.testing.assert_array_equal(out["0.left"].cpu(), [*wanted[[3, 17, 0]], [-1] * 6])
 

@@ -102,12 +102,16 @@ class Arena:
             out = (plan[f"{number}.{name}"] for name in (*_TOUCHED, "counts"))
             touch.touch(plan[f"{number}.slots"], self._places[number], features, *out)
 
+    def count(self, plan: Packed, out: Packed) -> None:
+        """Say how many rows a batch moves, once that was found."""
+        for number in range(len(self.records)):
+            out[f"{number}.touched"].copy_(plan[f"{number}.counts"][:1])
+
     def leave(self, plan: Packed, out: Packed) -> None:
-        """Copy the rows that leave to where they are taken from, and say how many moved."""
+        """Copy the rows that leave to where they are taken from."""
         for number, records in enumerate(self.records):
             count = plan[f"{number}.counts"][_EVICT : _EVICT + 1]
             moves.take(records, plan[f"{number}.evict"], count, out[f"{number}.left"])
-            out[f"{number}.touched"].copy_(plan[f"{number}.counts"][:1])
 
     def lookup(
         self, plan: Packed, frame: Frame | None = None, *, in_slots: bool = False

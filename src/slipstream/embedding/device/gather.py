@@ -19,7 +19,7 @@ from slipstream.near import AHEAD, ask_for
 from slipstream.signals import AVAILABLE, await_, give, pointer, signals
 
 _SHARE = 8_000  # rows: with fewer, waking another thread costs what it saves
-_THREADS = max(1, min(3, (os.cpu_count() or 1) // 4)) if AVAILABLE else 0
+_THREADS = max(1, min(7, (os.cpu_count() or 1) // 2 - 1)) if AVAILABLE else 0
 _array = cast(Any, numba).carray
 # What a thread is asked to do, number by number: everything that is an array by its address.
 _KIND, _STORE, _ALL, _WIDTH, _ROWS, _BYTES, _BOUNDS, _PAGES, _STAGED, _STRIDE = range(10)
@@ -173,10 +173,11 @@ class Pool:
 
     Args:
         name: Of the threads.
-        threads: How many help.
+        threads: How many help; None chooses.
     """
 
-    def __init__(self, name: str, threads: int = _THREADS) -> None:
+    def __init__(self, name: str, threads: int | None = None) -> None:
+        threads = _THREADS if threads is None else threads
         self._jobs = np.zeros((threads + 1, _STRIDE + 1), dtype=np.int64)
         self._signals = signals(threads + 1)
         self._begins, self._done = self._signals.ctypes.data, self._signals[-1].ctypes.data
