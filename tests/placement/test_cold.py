@@ -347,8 +347,9 @@ def test_threads_read_no_more_than_a_few_times_beyond_the_window():
     with closing(made.place(reading(), 1)) as placed:
         for taken, _ in enumerate(islice(placed, 20)):
             time.sleep(5e-3)  # they would go on meanwhile
-            # Two wait to be taken, and one waits for the window.
-            assert len(read) <= taken + window + (2 + 1) * at_once
+            # One waits to be taken and one for that, two with slots to come, and one waits for the
+            # window, behind which one is taken and one waits.
+            assert len(read) <= taken + window + (1 + 1 + 2 + 1 + 1 + 1) * at_once
 
 
 @settings(max_examples=20)

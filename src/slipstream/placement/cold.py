@@ -47,8 +47,8 @@ class Cold:
         singles: The names of the columns in the block of single ids, in order.
         rooms: The fast tier of each group.
         window: The most batches to look ahead, the current one among them.
-        threads: Whether a thread looks ahead, and who takes plans hands out slots meanwhile; the
-            plans are the same.
+        threads: Whether threads take batches, look ahead, and hand out slots; the plans are the
+            same.
         at_once: The most batches that enter the window at once, if it is at least as long.
     """
 
@@ -94,11 +94,14 @@ class Cold:
             ColdTier(rows, room, steps) for rows, room in zip(self._rows, self._rooms, strict=True)
         ]
         with ExitStack() as stack:
-            coming = map(self._scanned, read_at_once(batches, self._at_once))
+            coming: Iterator[_Some] = map(self._scanned, read_at_once(batches, self._at_once))
+            if self._threads:
+                coming = stack.enter_context(Ahead(coming, 1, "batches"))
             placed: Iterator[_Emitting | _Aside] = self._placed(tiers, coming, step)
             if self._threads:
                 # Two: while one is taken, the window goes on behind another.
                 placed = stack.enter_context(Ahead(placed, 2, "window"))
+                placed = stack.enter_context(Ahead(_emitted(placed), 1, "slots"))
             for some in placed:
                 yield from some.plans()
 
@@ -253,6 +256,14 @@ class _Emitting:
     def plans(self) -> Iterator[ColdPlaced]:
         """The plans of the batches."""
         return self.some.plans(self.emitted())
+
+
+def _emitted(placed: Iterator[_Emitting | _Aside]) -> Iterator[_Emitting | _Aside]:
+    """The same batches, with their slots."""
+    for some in placed:
+        if isinstance(some, _Emitting):
+            some.emitted()
+        yield some
 
 
 class _Aside(NamedTuple):

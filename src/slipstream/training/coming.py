@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 from slipstream.ahead import Ahead, often_switched
 from slipstream.config import Config
@@ -46,8 +46,8 @@ class Coming:
         if not ahead:
             return self._one_by_one(plans)
         stack.enter_context(often_switched())
-        together = stack.enter_context(Ahead(self._together(plans, position), 1, "plans"))
-        sent = stack.enter_context(Ahead(self._sent(together), ahead, "sends"))
+        together = self._together(plans, position)
+        sent = stack.enter_context(Ahead(self._sent(together), ahead, "plans"))
         # After an error in a step, that thread may wait for pages that this step gives back.
         stack.callback(self._engine.stop_preparing)
         return sent
@@ -62,7 +62,7 @@ class Coming:
                 return
             yield [coming.popleft()]
 
-    def _together(self, plans: Iterator[Plan], position: int) -> Iterator[list[Plan]]:
+    def _together(self, plans: Iterator[Plan], position: int) -> Generator[list[Plan], None, None]:
         """Plans that go to a device together: something can be due only after the last of them."""
         many = travel.together(self._config, self._rooms)
         some: list[Plan] = []
@@ -86,10 +86,11 @@ class Coming:
                 return True
         return any(before < one <= position for one in self._scored)
 
-    def _sent(self, plans: Iterator[list[Plan]]) -> Iterator[list[Plan]]:
-        for some in plans:
-            self._engine.prepare_all([(plan, self._factor(plan)) for plan in some])
-            yield some
+    def _sent(self, plans: Generator[list[Plan], None, None]) -> Iterator[list[Plan]]:
+        with closing(plans):
+            for some in plans:
+                self._engine.prepare_all([(plan, self._factor(plan)) for plan in some])
+                yield some
 
     def _factor(self, plan: Plan) -> float:
         """Of all learning rates in the step of a plan."""

@@ -10,7 +10,7 @@ from slipstream.training.strategies import answers
 
 PREPARED = 3
 """Plans whose rows are on their way while a step is at work; of a GPU, so many times as many."""
-READERS = 5
+READERS = 7
 """Threads that read inputs for a GPU, and look at them."""
 READ_AHEAD = READERS + 2
 """Times as many batches are read ahead as are at once."""

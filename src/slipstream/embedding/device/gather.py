@@ -18,7 +18,7 @@ from slipstream.data.inputs import Array
 from slipstream.near import AHEAD, ask_for
 from slipstream.signals import AVAILABLE, await_, give, pointer, signals
 
-_SHARE = 8_000  # rows: with fewer, waking another thread costs what it saves
+_SHARE = 2_000_000  # bytes: with fewer, another thread takes more from the others than it gives
 _THREADS = max(1, min(7, (os.cpu_count() or 1) // 2 - 1)) if AVAILABLE else 0
 _array = cast(Any, numba).carray
 # What a thread is asked to do, number by number: everything that is an array by its address.
@@ -233,7 +233,7 @@ class Pool:
 
     def _flat(self, kind: int, store: Array, rows: Array, staged: Array) -> None:
         """Copy between rows of a store and rows that lie one behind the other."""
-        bounds = _cut(len(rows), self._shares(len(rows)))
+        bounds = _cut(len(rows), self._shares(len(rows), store))
         ends = np.arange(len(bounds))
         self._copied(kind, store, rows, bounds, ends, staged.ctypes.data, 0)
 
@@ -242,13 +242,13 @@ class Pool:
     ) -> None:
         """Copy between rows of a store and pages."""
         pages = len(bounds) - 1
-        ends = _cut(pages, min(pages, self._shares(int(bounds[-1] - bounds[0]))))
+        ends = _cut(pages, min(pages, self._shares(int(bounds[-1] - bounds[0]), store)))
         staged, stride = words.ctypes.data + 4 * offset, words.strides[0] // 4
         self._copied(kind, store, rows, bounds, ends, staged, stride)
 
-    def _shares(self, rows: int) -> int:
-        """How many threads so many rows are worth."""
-        return max(1, min(1 + len(self._threads), rows // _SHARE))
+    def _shares(self, rows: int, store: Array) -> int:
+        """How many threads so many rows of a store are worth."""
+        return max(1, min(1 + len(self._threads), rows * store.strides[0] // _SHARE))
 
     def _copied(
         self,
