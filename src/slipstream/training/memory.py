@@ -8,7 +8,9 @@ import threading
 from pathlib import Path
 
 _STATUS = Path("/proc/self/status")
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of mallopt's parameters in malloc.h
+# Names of mallopt's parameters in malloc.h.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+_ARENAS = 4
 _LARGE = 1 << 30
 _EVERY = 0.02
 
@@ -17,8 +19,9 @@ def keep_memory() -> bool:
     """Let the C library keep freed memory for the next step instead of giving it back.
 
     Every step allocates the same activations. Given back in between, each of their pages is
-    fetched anew and cleared, which takes a quarter of a step. Only where glibc is at work: says
-    whether it is.
+    fetched anew and cleared, which takes a quarter of a step. What is kept is kept by arena, and
+    each thread may get another one: with as many as there are by default, every training of a
+    process would keep some more. Only where glibc is at work: says whether it is.
     """
     if not sys.platform.startswith("linux"):
         return False
@@ -26,6 +29,7 @@ def keep_memory() -> bool:
     if mallopt is None:
         return False
     # Older versions take no threshold above 32 MiB for what is mapped on its own.
+    mallopt(_ARENA_MAX, _ARENAS)
     mapped = mallopt(_MMAP_THRESHOLD, _LARGE) or mallopt(_MMAP_THRESHOLD, 1 << 25)
     return bool(mapped and mallopt(_TRIM_THRESHOLD, _LARGE))
 
