@@ -135,6 +135,23 @@ def stalling(stalls: Stalls) -> Iterator[None]:
             setattr(owner, method, work)
 
 
+def of_this_process() -> int:
+    """Bytes of the GPU that this process has, whatever others have; of all where nobody tells."""
+    import torch
+
+    asked = ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]
+    try:
+        told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    except OSError:
+        told = ""
+    for line in told.splitlines():
+        number, _, mib = line.partition(",")
+        if number.strip() == str(os.getpid()) and mib.strip().isdigit():
+            return int(mib) << 20
+    free, total = torch.cuda.mem_get_info()
+    return int(total - free)
+
+
 def trained(dataset: Any, kind: tuple[str, str], asked: Any, stalls: Stalls | None) -> Round:
     """Train the steps of a round, and what it ended with."""
     import torch
@@ -166,8 +183,7 @@ def trained(dataset: Any, kind: tuple[str, str], asked: Any, stalls: Stalls | No
     device = 0
     if asked.device != "cpu":
         torch.cuda.empty_cache()
-        free, total = torch.cuda.mem_get_info()
-        device = total - free
+        device = of_this_process()
     count = 0 if stalls is None else stalls.count
     seconds = time.monotonic() - begun
     return Round(kind, summary["weights_digest"], count, seconds, anonymous(), device)

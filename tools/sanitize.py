@@ -43,7 +43,7 @@ def memcheck() -> str | None:
 
 def command(kind: str) -> tuple[list[str], dict[str, str]] | None:
     """What to run and with what in its environment; None where it is not there."""
-    words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *TESTS]
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS]
     few = {"HYPOTHESIS_PROFILE": "few", "OMP_NUM_THREADS": "1"}
     if kind == "streams":
         return words, {**few, "TORCH_CUDA_SANITIZER": "1"}

@@ -161,6 +161,39 @@ def test_dense_weights_count_only_the_steps_that_moved_them(monkeypatch):
     assert steps == {3.0}
 
 
+def test_what_is_added_to_logits_counts_in_the_steps_of_which_it_is_said_and_in_no_other(
+    monkeypatch,
+):
+    data = skewed(160)
+    losses = []
+    for device in (True, False):
+        if not device:
+            monkeypatch.undo()
+        more = ("placement.fast_memory=100%",)
+        wanted = keys(*more) if device else config(*SMALL, *more, strategy="fast")
+        model = build.model_of(wanted, data)
+        rooms = build.rooms_of(wanted, model.layout, data)
+        engine = build.engine_of(wanted, model, 0, rooms=rooms)
+        tiered = build.tiered_of(wanted, model.layout, data, rooms)
+        with Loader(data.train, wanted.batch_size) as loader:
+            plans = list(itertools.islice(Planner(tiered).plans(loader), 4))
+        engine.tables.keep(tiered.kept())
+        said = []
+        for plan in plans:
+            if plan.step in (2, 3):
+                offset = torch.full_like(plan.labels, float(plan.step))
+                plan = replace(plan, logit_offset=offset)
+            engine.prepare(plan)
+            said += list(engine.step(plan))
+        said += list(engine.landed())
+        losses.append([one.loss for one in said])
+        engine.tables.close()
+    ours, theirs = losses
+    assert ours == pytest.approx(theirs, rel=1e-3)
+    assert theirs[1] > 1.5 * theirs[0]
+    assert theirs[3] < 1.5 * theirs[0]
+
+
 @pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "adam"])
 @pytest.mark.parametrize("clip", [None, 0.05])
 def test_weights_in_one_row_move_as_pytorch_moves_them(optimizer, clip):
