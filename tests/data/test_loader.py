@@ -1,6 +1,8 @@
 import gc
 import tempfile
+from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -187,11 +189,32 @@ def test_an_order_of_nothing_reads_nothing(part, nothing):
     assert list(Loader(part, 10, order=InputOrder(len(part), **nothing))) == []
 
 
-def test_a_closed_loader_says_so(part):
-    loader = Loader(part, 10)
+@pytest.mark.parametrize("taken", [0, 1])
+def test_a_closed_loader_says_so(part, taken):
+    loader = Loader(part, 10, ahead=4)
+    for _ in range(taken):
+        next(loader)
     loader.close()
     with pytest.raises(ConfigError, match="closed"):
         next(loader)
+
+
+@given(data=st.data())
+def test_batches_are_the_same_in_memory_that_pytorch_has(data):
+    dataset = data.draw(datasets())
+    size, some = data.draw(st.integers(1, 9)), slice(0, data.draw(st.integers(1, 4)))
+    cuts = list(InputOrder(len(dataset.train)).cuts(0, size))[some]
+    plain = BatchReader(dataset.train, size, at_once=4)
+    theirs = BatchReader(dataset.train, size, at_once=4)
+    bytes_ = theirs._memory._size
+    theirs._memory = SimpleNamespace(take=lambda: (torch.empty(bytes_, dtype=torch.uint8), 0))
+    if not cuts:
+        return
+    for ours, other in zip(plain.read(cuts), theirs.read(cuts), strict=True):
+        for one in fields(ours):
+            value = getattr(ours, one.name)
+            if torch.is_tensor(value):
+                assert torch.equal(value, getattr(other, one.name)), one.name
 
 
 @pytest.mark.parametrize("wrong", [-1, 5000])

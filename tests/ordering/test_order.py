@@ -56,6 +56,25 @@ def test_only_the_last_batch_is_short_and_ranks_share_it_evenly(order, batch_siz
         assert steps[-1][0].next_position == len(order)
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9), st.booleans()), max_size=8),
+    st.integers(1, 7),
+)
+def test_positions_that_are_ranges_give_the_batches_of_those_that_are_not(pieces, batch_size):
+    ours, theirs, at = [], [], 0
+    for gap, count, as_range in pieces:
+        at += gap
+        where = np.arange(at, at + count)
+        ours.append(Chunk(range(at, at + count) if as_range else where, where + 100))
+        theirs.append(Chunk(where, where + 100))
+        np.testing.assert_array_equal(ours[-1].where(slice(1, 4)), where[1:4])
+        at += count
+    both = (list(into_batches(one, batch_size)) for one in (ours, theirs))
+    for one, other in zip(*both, strict=True):
+        assert one.next_position == other.next_position
+        np.testing.assert_array_equal(one.numbers, other.numbers)
+
+
 def test_gaps_in_the_sequence_do_not_make_batches_smaller():
     kept = [np.arange(start, start + 10)[::3] for start in range(0, 100, 10)]
     cuts = list(into_batches((Chunk(k, k + 1000) for k in kept), 7))

@@ -3,7 +3,7 @@
 import threading
 import time
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import count, islice
 from unittest import mock
 
@@ -14,12 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstream.data.batch import Batch, Together
+from slipstream.embedding.device.packing import needs
+from slipstream.embedding.device.stride import needs_of_all, runs
 from slipstream.embedding.kernels import cold as kernels
 from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.errors import DataError
-from slipstream.placement.cold import Cold
+from slipstream.placement.cold import Cold, _Emitting
+from slipstream.placement.finished import Finished, can_finish
 from slipstream.placement.tier import Room
 from slipstream.placement.tiered import Tiered
+from slipstream.plan import Planner
 
 
 def layout_of(rows, dims=(2,)):
@@ -294,6 +298,45 @@ def test_an_error_in_a_thread_is_raised_where_plans_are_asked_for(which, threads
     with pytest.raises(MemoryError, match="no memory is left"):
         list(made.place(batches, 1))
     assert not planning()
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_plans_made_together_need_the_room_that_each_of_them_needs(data):
+    layout, names, rooms, batches, at_once = drawn(data, 12)
+    if not can_finish(layout, names, rooms):
+        return
+    placed = Finished(layout, names, rooms, data.draw(st.integers(1, 6)), at_once=at_once)
+    plans = [one for one in Planner(placed).plans(batches) if not one.aside]
+    for first in range(0, len(plans), 5):
+        some = plans[first : first + 5]
+        each = [needs(plan) for plan in some]
+        wanted = {name: max(one[name] for one in each) for name in each[0]}
+        assert needs_of_all(some, runs(some, data.draw(st.integers(1, 5)))) == wanted
+
+
+def test_what_is_made_quickly_has_every_field_of_its_class():
+    layout, rooms = layout_of([40, 30]), [Room(30, np.arange(2))]
+    batches = batches_of([40, 30], [3] * 4, 3, np.random.default_rng(0), 2)
+    (plan, *_) = Planner(Finished(layout, ["c0", "c1"], rooms, 2)).plans(batches)
+    for made in (plan, plan.groups[0]):
+        assert not hasattr(type(made), "__post_init__")
+        assert all(hasattr(made, one.name) for one in fields(made))
+
+
+def test_slots_that_could_not_be_handed_out_are_not_handed_out_again():
+    calls = []
+
+    class Fails:
+        def emit(self, tiers, step):
+            calls.append(step)
+            raise MemoryError("no memory is left")
+
+    emitting = _Emitting(Fails(), [], 7)
+    for _ in range(2):
+        with pytest.raises(MemoryError):
+            emitting.emitted()
+    assert calls == [7]
 
 
 @pytest.mark.parametrize("threads", [False, True])

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from slipstream.training.memory import keep_memory
+
 MANY_THREADS = """
 import ctypes, re, sys, tempfile, threading
 import numpy as np
@@ -34,7 +36,7 @@ with tempfile.NamedTemporaryFile() as told:
 
 
 @pytest.mark.process
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only glibc has arenas to count")
+@pytest.mark.skipif(not keep_memory(), reason="only glibc has arenas to count")
 def test_threads_share_a_few_arenas_so_that_trainings_of_a_process_keep_no_more_each_time():
     told = subprocess.run(
         [sys.executable, "-c", MANY_THREADS], capture_output=True, text=True, check=True

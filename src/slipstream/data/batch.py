@@ -196,7 +196,7 @@ class BatchReader:
         """Arrays for so many batches in a block of memory, batch by batch, and end to end."""
         block, begin = self._memory.take()
         inputs, pinned = batches * self.capacity, not isinstance(block, np.ndarray)
-        memory = block if isinstance(block, np.ndarray) else block.numpy()
+        memory = np.asarray(block)
         arrays: dict[str, Array] = {
             name: np.ndarray((inputs, *f.shape), f.dtype, memory, begin + self._starts[name])
             for name, f in self._fields.items()

@@ -139,7 +139,7 @@ class Loader:
         return self
 
     def __next__(self) -> Batch:
-        if not self._ready and not self.peek(1):
+        if not (self._ready and self._end.alive) and not self.peek(1):
             if self._undecided:
                 raise SlipstreamError(
                     f"What comes at position {self._position} is not decided yet: the order waits "

@@ -236,7 +236,8 @@ class _Emitting:
 
     def __init__(self, some: _Some, tiers: Sequence[ColdTier], step: int) -> None:
         self.some, self._tiers, self._step = some, tiers, step
-        self._made: list[Emitted] = []
+        self._made: list[Emitted] | None = None
+        self._error: BaseException | None = None
         self._one_at_a_time = threading.Lock()
         for tier in tiers:
             tier.emitting = self
@@ -244,8 +245,14 @@ class _Emitting:
     def emitted(self) -> list[Emitted]:
         """The slots of each group; waits for another thread that finds them."""
         with self._one_at_a_time:
-            if not self._made:
-                self._made = self.some.emit(self._tiers, self._step)
+            if self._error is not None:  # some slots may have been handed out: never again
+                raise self._error
+            if self._made is None:
+                try:
+                    self._made = self.some.emit(self._tiers, self._step)
+                except BaseException as error:
+                    self._error = error
+                    raise
             return self._made
 
     def leave(self, tiers: Sequence[ColdTier]) -> None:

@@ -72,7 +72,7 @@ class Passed:
     def chunks(self, start: int = 0, step: int = 1) -> Iterator[Chunk | None]:
         """All inputs of the steps, skipped or not."""
         del step
-        yield Chunk(np.arange(start, len(self)), self._base.numbers(start, len(self)))
+        yield Chunk(range(start, len(self)), self._base.numbers(start, len(self)))
 
     def cuts(
         self, position: int, batch_size: int, *, rank: int = 0, world_size: int = 1

@@ -10,7 +10,7 @@ from pathlib import Path
 _STATUS = Path("/proc/self/status")
 # Names of mallopt's parameters in malloc.h.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
-_ARENAS = 4
+_ARENAS = 4  # enough: few threads ask for memory at the same time
 _LARGE = 1 << 30
 _EVERY = 0.02
 
@@ -28,8 +28,8 @@ def keep_memory() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    # Older versions take no threshold above 32 MiB for what is mapped on its own.
     mallopt(_ARENA_MAX, _ARENAS)
+    # Older versions take no threshold above 32 MiB for what is mapped on its own.
     mapped = mallopt(_MMAP_THRESHOLD, _LARGE) or mallopt(_MMAP_THRESHOLD, 1 << 25)
     return bool(mapped and mallopt(_TRIM_THRESHOLD, _LARGE))
 

@@ -97,10 +97,10 @@ class Recent:
 
     def copy(self) -> Recent:
         """The same window, which stays as it is now; nothing that was taken for later is copied."""
-        other = Recent.__new__(Recent)  # a ring of its own would be memory to clear
+        other = Recent.__new__(Recent)
         other.window_inputs, other._added = self.window_inputs, self._added
-        covered = self._waiting_inputs >= self.window_inputs
-        other._ring = self._ring if covered else self._ring.clone()
+        covered = self._waiting_inputs >= self.window_inputs  # what is in the ring does not count
+        other._ring = torch.empty_like(self._ring) if covered else self._ring.clone()
         other._waiting, other._waiting_inputs = deque(self._waiting), self._waiting_inputs
         return other
 

@@ -1,5 +1,7 @@
 """Rows copied by several threads are those that one would copy."""
 
+import gc
+import threading
 from contextlib import closing
 from itertools import pairwise
 from unittest import mock
@@ -38,7 +40,7 @@ def test_rows_are_gathered_and_scattered(pool, count, seed):
     np.testing.assert_array_equal(out, wanted)
 
 
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.integers(0, 999))
+@given(st.lists(st.integers(0, 5), max_size=8), st.integers(0, 999))
 def test_rows_of_several_pages_are_gathered_and_scattered(pool, counts, seed):
     draw = np.random.default_rng(seed)
     source = draw.integers(0, 99, (50, WIDTH), dtype=np.int32)
@@ -54,6 +56,48 @@ def test_rows_of_several_pages_are_gathered_and_scattered(pool, counts, seed):
     pool.scatter_pages(pages, OFFSET, rows, bounds, out)
     all_of_it[rows[2:]] = source[rows[2:]]
     np.testing.assert_array_equal(out, all_of_it)
+
+
+def test_a_pool_that_nobody_closes_ends_with_its_last_reference():
+    made = Pool("left", threads=3)
+    made.gather(np.zeros((9, 2), dtype=np.int32), np.arange(9), np.zeros((9, 2), dtype=np.int32))
+    mine = [one for one in threading.enumerate() if one.name.startswith("slipstream-left")]
+    assert len(mine) == 3
+    del made
+    gc.collect()
+    for thread in mine:
+        thread.join(5)
+        assert not thread.is_alive()
+
+
+ROWS, WIDE = np.arange(4), np.zeros((9, 4), dtype=np.int32)
+
+
+@pytest.mark.parametrize(
+    ("source", "rows", "out"),
+    [
+        (WIDE.astype(np.int64), ROWS, WIDE),
+        (WIDE[:, ::2], ROWS, WIDE),
+        (WIDE, ROWS.astype(np.int16), WIDE),
+        (WIDE, np.arange(8)[::2], WIDE),
+        (WIDE, ROWS, WIDE.astype(np.int64)),
+        (WIDE, ROWS, WIDE[:, ::2]),
+        (WIDE, ROWS, WIDE[:3]),
+    ],
+)
+def test_what_does_not_lie_as_it_must_is_an_error_and_nothing_is_copied(pool, source, rows, out):
+    with pytest.raises(ValueError, match="side by side"):
+        pool.gather(source, rows, out)
+
+
+def test_pages_that_do_not_lie_as_they_must_are_an_error_and_any_bounds_do(pool):
+    pages, bounds = np.zeros((2, 20), dtype=np.int32), np.array([0, 2, 4], dtype=np.int32)
+    for wrong in (pages[:, ::2], pages[:1], pages.astype(np.int64)):
+        with pytest.raises(ValueError, match="side by side"):
+            pool.gather_pages(WIDE, ROWS, bounds, wrong, 0)
+    source = np.arange(36, dtype=np.int32).reshape(9, 4)
+    pool.gather_pages(source, ROWS, bounds, pages, 0)
+    np.testing.assert_array_equal(pages[:, :8].reshape(4, 4), source[:4])
 
 
 def test_rows_are_asked_for_ahead_by_an_instruction_of_the_processor():

@@ -166,7 +166,7 @@ class Carrier:
         """How to pack plans, of which these were made together: as before, if they fit."""
         plan, needed = plans[0], needs_of_all(plans, found)
         offsets = any(one.logit_offset is not None for one in plans)
-        if before is not None and before.fits(needed) and before.offsets >= offsets:
+        if before is not None and before.fits(needed) and (before.offsets or not offsets):
             return before
         return Packing(
             self._arena.layout,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from typing import Any, cast
 
 import numba
@@ -24,7 +25,6 @@ _array = cast(Any, numba).carray
 # What a thread is asked to do, number by number: everything that is an array by its address.
 _KIND, _STORE, _ALL, _WIDTH, _ROWS, _BYTES, _BOUNDS, _PAGES, _STAGED, _STRIDE = range(10)
 _GATHER, _SCATTER, _STOP = range(3)
-_SIGNAL = 32  # bytes from one signal to the next
 
 
 @compiled
@@ -104,22 +104,27 @@ def _copy(kind: int, store: Array, rows: Array, staged: Array) -> None:
 
 
 @compiled
-def _help(job: Array, begin: int, done: int) -> None:
-    """Do what is asked for, each time that it is, until nothing is any more."""
+def _help(jobs: Array, signals: Array, number: int) -> None:
+    """Do what is asked for, each time that it is, until nothing is any more.
+
+    Args:
+        jobs: Where each thread finds what it is asked for.
+        signals: To begin, one for each; the last is given by each that is done.
+        number: Which thread this is.
+    """
     while True:
-        while await_(begin) != 0:
+        while await_(signals[number].ctypes.data) != 0:
             pass
-        if job[_KIND] == _STOP:
+        if jobs[number, _KIND] == _STOP:
             return
-        _do(job)
-        give(done)
+        _do(jobs[number])
+        give(signals[-1].ctypes.data)
 
 
 @compiled
 def _shared(
     jobs: Array,
-    begins: int,
-    done: int,
+    signals: Array,
     ends: Array,
     kind: int,
     store: Array,
@@ -132,8 +137,7 @@ def _shared(
 
     Args:
         jobs: Where threads find what they are asked for; the last is for this one.
-        begins: The address of the first thread's signal to begin.
-        done: That of the signal which each gives when it is done.
+        signals: As `_help` has them.
         ends: Where in the pages each share begins, and the end of the last.
         kind: Whether rows are gathered or scattered.
         store: All rows.
@@ -153,19 +157,19 @@ def _shared(
         away = first * stride if stride else (bounds[first] - bounds[0]) * width
         job[_STAGED], job[_STRIDE] = staged + 4 * away, stride
         if share < shares - 1:
-            give(begins + share * _SIGNAL)
+            give(signals[share].ctypes.data)
     _do(jobs[len(jobs) - 1])
     for _ in range(shares - 1):
-        while await_(done) != 0:
+        while await_(signals[-1].ctypes.data) != 0:
             pass
 
 
 @compiled
-def _stop(jobs: Array, begins: int) -> None:
+def _stop(jobs: Array, signals: Array) -> None:
     """Have every thread end."""
     for number in range(len(jobs) - 1):
         jobs[number, _KIND] = _STOP
-        give(begins + number * _SIGNAL)
+        give(signals[number].ctypes.data)
 
 
 class Pool:
@@ -180,12 +184,14 @@ class Pool:
         threads = _THREADS if threads is None else threads
         self._jobs = np.zeros((threads + 1, _STRIDE + 1), dtype=np.int64)
         self._signals = signals(threads + 1)
-        self._begins, self._done = self._signals.ctypes.data, self._signals[-1].ctypes.data
         self._one_at_a_time = threading.Lock()
+        # What the threads look at lives as long as they do, and they end with the pool.
+        self._end = weakref.finalize(self, _stop, self._jobs, self._signals)
+        self._end.atexit = False
         self._threads = [
             threading.Thread(
                 target=_help,
-                args=(self._jobs[number], self._begins + number * _SIGNAL, self._done),
+                args=(self._jobs, self._signals, number),
                 name=f"slipstream-{name}_{number}",
                 daemon=True,
             )
@@ -223,28 +229,33 @@ class Pool:
         self._paged(_SCATTER, out, rows, bounds, words, offset)
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads. Also done when the pool is no longer used."""
         with self._one_at_a_time:
-            if self._threads:
-                _stop(self._jobs, self._begins)
+            self._end()
             for thread in self._threads:
                 thread.join()
             self._threads = []
 
     def _flat(self, kind: int, store: Array, rows: Array, staged: Array) -> None:
         """Copy between rows of a store and rows that lie one behind the other."""
-        bounds = _cut(len(rows), self._shares(len(rows), store))
-        ends = np.arange(len(bounds))
-        self._copied(kind, store, rows, bounds, ends, staged.ctypes.data, 0)
+        _check(staged.flags.c_contiguous and len(staged) >= len(rows), staged)
+        with self._one_at_a_time:
+            bounds = _cut(len(rows), self._shares(len(rows), store))
+            ends = np.arange(len(bounds))
+            self._copied(kind, store, rows, bounds, ends, staged.ctypes.data, 0)
 
     def _paged(
         self, kind: int, store: Array, rows: Array, bounds: Array, words: Array, offset: int
     ) -> None:
         """Copy between rows of a store and pages."""
-        pages = len(bounds) - 1
-        ends = _cut(pages, min(pages, self._shares(int(bounds[-1] - bounds[0]), store)))
-        staged, stride = words.ctypes.data + 4 * offset, words.strides[0] // 4
-        self._copied(kind, store, rows, bounds, ends, staged, stride)
+        pages, staged = len(bounds) - 1, words.ctypes.data + 4 * offset
+        if not pages:
+            return
+        _check(words.strides[1] == 4 and len(words) >= pages, words)
+        with self._one_at_a_time:
+            worth = self._shares(int(bounds[-1] - bounds[0]), store)
+            ends = _cut(pages, min(pages, worth))
+            self._copied(kind, store, rows, bounds, ends, staged, words.strides[0] // 4)
 
     def _shares(self, rows: int, store: Array) -> int:
         """How many threads so many rows of a store are worth."""
@@ -260,11 +271,21 @@ class Pool:
         staged: int,
         stride: int,
     ) -> None:
-        if not store.flags.c_contiguous or not rows.flags.c_contiguous:
-            raise ValueError("Rows are found by their addresses: they must lie side by side.")
-        work = (kind, store, rows, bounds, staged, stride)
-        with self._one_at_a_time:
-            _shared(self._jobs, self._begins, self._done, ends, *work)
+        _check(store.flags.c_contiguous, store)
+        if not (rows.flags.c_contiguous and rows.dtype.kind == "i" and rows.itemsize in (4, 8)):
+            raise ValueError(f"Numbers of rows must be 32 or 64 bits, side by side: {rows.dtype}.")
+        bounds = np.ascontiguousarray(bounds, dtype=np.int64)
+        _shared(self._jobs, self._signals, ends, kind, store, rows, bounds, staged, stride)
+
+
+def _check(right: bool, words: Array) -> None:
+    """Raise an error unless words lie as they must to be found by their addresses."""
+    if not right or words.dtype != np.int32:
+        raise ValueError(
+            f"Words of rows are found by their addresses: they must be int32, side by side, and as "
+            f"many as rows. These are {words.dtype} {list(words.shape)}, {list(words.strides)} "
+            "bytes apart."
+        )
 
 
 def _cut(count: int, shares: int) -> Array:

@@ -133,7 +133,7 @@ class Held:
             self.write(number, some, records.cpu().numpy())
 
     def close(self) -> None:
-        """End its thread, and let go of whom it tells: through them it would keep itself alive."""
+        """End its threads, and let go of whom it tells: through them it would keep itself alive."""
         self._pool.close()
         self._before_write = _ended
 

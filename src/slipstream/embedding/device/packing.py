@@ -153,8 +153,9 @@ class Packing:
         longest = max(map(len, spans))
         into["spans"][:, :longest] = [(*one, *[0] * (longest - len(one))) for one in spans]
         into["n_valid"][:, 0] = [plan.n_valid for plan in plans]
-        for plan, offset in zip(plans, into["logit_offset"] if self.offsets else (), strict=False):
-            offset[:] = 0 if plan.logit_offset is None else plan.logit_offset.numpy()
+        if self.offsets:
+            for plan, offset in zip(plans, into["logit_offset"], strict=True):
+                offset[:] = 0 if plan.logit_offset is None else plan.logit_offset.numpy()
         for number, group in enumerate(self.layout.groups):
             own, wide = group.optimizer, np.dtype(np.float64)
             into["parameters"][:, number] = [
