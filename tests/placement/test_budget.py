@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from slipstream.embedding.optimizers import Adam, Sgd
 from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.errors import ConfigError
-from slipstream.placement.budget import budget_bytes, rooms, row_bytes, rows_beside
+from slipstream.placement.budget import (
+    budget_bytes,
+    lookups_beside,
+    rooms,
+    row_bytes,
+    rows_beside,
+)
 from slipstream.skew.popularity import Popularity
 
 LAYOUT = Layout(
@@ -72,6 +78,18 @@ def test_as_many_rows_that_do_not_stay_are_expected_as_come_on_average():
     assert expected == pytest.approx(np.mean(found), abs=4 * np.std(found) / 20)
     all_of_it = shared_out(budget_bytes("100%", LAYOUT))
     assert rows_beside(Popularity.of(LAYOUT, counts), all_of_it, inputs, 128) == [0, 0]
+
+
+def test_lookups_of_rows_that_do_not_stay_are_expected_as_often_as_they_are_counted():
+    popularity, inputs = Popularity.of(LAYOUT, counts), int(counts("a").sum())
+    made = shared_out(20_000)
+    found = lookups_beside(popularity, made, inputs, 128)
+    for room, accesses, one in zip(made, popularity.accesses, found, strict=True):
+        others = np.delete(accesses, room.keep)
+        assert one == pytest.approx(others.sum() / inputs * 128)
+    assert found[0] > rows_beside(popularity, made, inputs, 128)[0], "some rows come twice"
+    nothing = shared_out(20_000, keep=False)
+    assert lookups_beside(popularity, nothing, inputs, inputs)[0] == popularity.accesses[0].sum()
 
 
 def test_everything_fits_in_a_budget_of_everything():

@@ -52,29 +52,36 @@ def test_nothing_stalls_once_a_round_is_over(soak):
 @pytest.mark.parametrize(
     ("rounds", "wrong"),
     [
-        ([("a", 100, 10), ("a", 120, 10), ("a", 130, 10)], []),
-        ([("a", 100, 10), ("b", 100, 10), ("a", 100, 10)], ["Round 2 "]),
-        ([("a", 100, 10), ("a", 120, 10), ("a", 180, 10)], ["host's memory grew by 60 MiB"]),
-        ([("a", 100, 10), ("a", 120, 10), ("a", 120, 90)], ["device's memory grew by 80 MiB"]),
+        ([(100, 10), (120, 10), (190, 10), (130, 10)], []),
+        ([(100, 10), (120, 10), (120, 10), (180, 10)], ["host's memory grew by 60 MiB"]),
+        ([(100, 10), (120, 10), (120, 10), (120, 90)], ["device's memory grew by 80 MiB"]),
+        ([(100, 10), (120, 10), (300, 10)], []),  # too few to say
     ],
 )
-def test_drift_and_growth_are_told(soak, monkeypatch, rounds, wrong):
+def test_memory_that_grows_is_told_and_what_comes_and_goes_is_not(soak, monkeypatch, rounds, wrong):
     kind, left = ("fae", "9%"), list(rounds)
 
     def made(dataset, kind, asked, stalls):
         if stalls is None:
             return soak.Round(kind, "a", 0, 0.0, 0, 0)
-        digest, host, device = left.pop(0)
-        if not left:
-            asked.seconds = -1.0
-        return soak.Round(kind, digest, 1, 0.0, host << 20, device << 20)
+        host, device = left.pop(0)
+        return soak.Round(kind, "a", 1, 0.0, host << 20, device << 20)
 
     monkeypatch.setattr(soak, "trained", made)
+    monkeypatch.setattr(soak, "LAST", 1)
     ticks = iter([0.0, *[0.0] * (len(rounds) - 1), 99.0])
     monkeypatch.setattr(soak.time, "monotonic", lambda: next(ticks))
     said: list[str] = []
     found = soak.soak(None, asked(kind, seconds=1.0), said.append)
-    told = f"compared in {len(rounds) - 2} rounds" if len(rounds) > 2 else "Too few rounds"
-    assert told in said[-1]
+    assert ("compared for 1 of 1" if len(rounds) > 3 else "Too few rounds") in said[-1]
     assert len(found) == len(wrong)
     assert all(one in text for one, text in zip(wrong, found, strict=True))
+
+
+def test_drift_is_told(soak, monkeypatch):
+    def made(dataset, kind, asked, stalls):
+        return soak.Round(kind, "a" if stalls is None else "b", 1, 0.0, 0, 0)
+
+    monkeypatch.setattr(soak, "trained", made)
+    found = soak.soak(None, asked(("fast", "9%")), lambda _: None)
+    assert found == ["Round 1 (('fast', '9%')) ended with other bits."]

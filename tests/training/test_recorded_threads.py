@@ -246,8 +246,8 @@ def recordings(monkeypatch):
 
 
 def test_recordings_are_made_anew_when_plans_outgrow_their_pages(recordings, tmp_path, monkeypatch):
-    n = np.arange(480)  # ever more rows in a batch
-    data = clicks(480, columns={"user": n * n % (6 + n // 10), "ad": n * n % (2 + n // 40)})
+    n = np.arange(960)  # ever more rows in a batch
+    data = clicks(960, columns={"user": n * n % (6 + n // 10), "ad": n * n % (2 + n // 40)})
     whole = train(data, keys("placement.fast_memory=100%"), tmp_path / "whole")
     rooms = []
 

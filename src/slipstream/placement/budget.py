@@ -245,6 +245,24 @@ def rows_beside(
     return made
 
 
+def lookups_beside(
+    popularity: Popularity, rooms: Sequence[Room], inputs: int, drawn: int
+) -> list[float]:
+    """Of each group, the lookups of so many inputs that are expected to find rows that do not stay.
+
+    Args:
+        popularity: The rows in order.
+        rooms: The fast tier of each group.
+        inputs: Inputs of the training part.
+        drawn: How many of them.
+    """
+    made = []
+    for room, accesses in zip(rooms, popularity.accesses, strict=True):
+        others = np.maximum(accesses, 0).sum() - np.maximum(accesses[room.keep], 0).sum()
+        made.append(float(others) * drawn / max(1, inputs))
+    return made
+
+
 def _within(budget: int, sizes: Sequence[int], largest: Sequence[int]) -> list[int]:
     """So many rows of each group, or as large a share of them as a budget holds."""
     share = min(1.0, budget / least_bytes(sizes, largest))

@@ -20,14 +20,19 @@ from slipstream.embedding.spec import Layout
 from slipstream.embedding.store import Record
 from slipstream.errors import ConfigError
 from slipstream.models import Model
-from slipstream.placement.budget import rows_beside
+from slipstream.placement.budget import lookups_beside, rows_beside
 from slipstream.placement.tier import Room
 from slipstream.skew.popularity import Popularity
 from slipstream.skipping.hot import hot_bytes
 from slipstream.skipping.rules import rule
 from slipstream.training import build, travel
 from slipstream.training.checkpoint.save import RANGE_BYTES
-from slipstream.training.estimate_device import device_parts, ring_bytes, what_fits
+from slipstream.training.estimate_device import (
+    device_parts,
+    ring_bytes,
+    scored_bytes,
+    what_fits,
+)
 from slipstream.training.footprint import step_bytes, without_values
 from slipstream.training.strategies import answers
 
@@ -123,24 +128,25 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
     lookups, evaluated = _lookups(layout, dataset), config.evaluate.batch_size or config.batch_size
     if rooms is not None:
         finished = build.device_finishes(config, layout, dataset, rooms)
-        popularity, sent = (
-            Popularity.of(layout, dataset.counts),
-            STRIDES * travel.together(config, rooms),
-        )
-        rings, packed, scored = (
+        popularity, size = Popularity.of(layout, dataset.counts), config.batch_size
+        many = (popularity, rooms, len(dataset.train))
+        rings, packed = (
             ring_bytes(
                 layout,
-                rows_beside(popularity, rooms, len(dataset.train), size),
+                rows_beside(*many, size),
                 inputs=size,
-                input_bytes=bytes_,
-                lookups=said,
-                pages=pages,
+                input_bytes=each,
+                lookups=lookups_beside(*many, size) if finished else lookups,
+                pages=STRIDES * travel.together(config, rooms),
             )
-            for size, bytes_, said, pages in (
-                (config.batch_size, input_bytes, None if finished else lookups, sent),
-                (config.batch_size, 0, None if finished else lookups, sent),
-                (evaluated, input_bytes, None, SCORED),
-            )
+            for each in (input_bytes, 0)
+        )
+        scored = scored_bytes(
+            layout,
+            lookups_beside(*many, evaluated),
+            inputs=evaluated,
+            input_bytes=input_bytes,
+            pages=SCORED + 1,  # and the one that is scored
         )
         host["pinned"] = packed + scored  # inputs come from where they are read
     device = device_parts(

@@ -51,7 +51,7 @@ def device_parts(
         step: Bytes that the forward and the backward pass need at once.
         rings: Bytes of pages, as `ring_bytes` gives them.
         parts: Parts of a batch; recordings of several sizes hold more than one step needs.
-        scored: Bytes of pages of batches that are only scored, as `ring_bytes` gives them.
+        scored: Bytes of pages of batches that are only scored, as `scored_bytes` gives them.
         scored_inputs: Inputs of such a batch.
     """
     libraries, held = _LIBRARIES, _HELD
@@ -76,7 +76,7 @@ def ring_bytes(
     *,
     inputs: int,
     input_bytes: float,
-    lookups: float | None,
+    lookups: float | Sequence[float],
     pages: int,
 ) -> int:
     """Bytes of the pages of plans and of results, on the device or, pinned, on the host.
@@ -86,16 +86,44 @@ def ring_bytes(
         rows: Rows of each group that come for a batch, and as many leave.
         inputs: Inputs of a batch.
         input_bytes: Bytes of an input in a page; 0 where pages have none.
-        lookups: Lookups of an input, where a plan says something of each; None where the device
-            finds most rows by itself.
+        lookups: Lookups of an input, where a plan says something of each; where the device finds
+            kept rows by itself, for each group the lookups of a batch that find others.
         pages: Plans that there is room for, and as many results.
     """
-    # Of a row that comes and leaves: itself, twice, and its slot; and of a lookup that finds it.
-    each = (8 * Record.of(group).words + 16 for group in layout.groups)
-    most = (room_for({"rows": math.ceil(one + 3 * math.sqrt(one))})["rows"] for one in rows)
-    moved = sum(size * count for size, count in zip(each, most, strict=True))
-    said = 0.0 if lookups is None else inputs * lookups * _PLANNED
+    # Of a row that comes and leaves: itself, twice, and its slot; of a lookup its place and slot.
+    moved = sum(
+        (8 * Record.of(group).words + 8) * _room(count)
+        for group, count in zip(layout.groups, rows, strict=True)
+    )
+    if isinstance(lookups, float):
+        said = inputs * lookups * _PLANNED
+    else:
+        said = sum(8.0 * _room(count) for count in lookups)
     return math.ceil(pages * (inputs * (input_bytes + 8) + moved + said))
+
+
+def scored_bytes(
+    layout: Layout, lookups: Sequence[float], *, inputs: int, input_bytes: float, pages: int
+) -> int:
+    """Bytes of the pages of batches that are only scored: each lookup has a row of its own.
+
+    Args:
+        layout: Tables and features.
+        lookups: For each group the lookups of a batch that find rows that do not stay.
+        inputs: Inputs of a batch.
+        input_bytes: Bytes of an input.
+        pages: Batches that there is room for.
+    """
+    rows = sum(
+        (4 * Record.of(group).words + 8) * _room(count)
+        for group, count in zip(layout.groups, lookups, strict=True)
+    )
+    return math.ceil(pages * (inputs * (input_bytes + 8) + rows))
+
+
+def _room(expected: float) -> int:
+    """Room for the most of something that is expected so often, as it is made."""
+    return room_for({"": math.ceil(expected + 3 * math.sqrt(expected))})[""]
 
 
 def what_fits(parts: Mapping[str, int], total: int) -> str:

@@ -165,6 +165,10 @@ class Carrier:
     ) -> Packing:
         """How to pack plans, of which these were made together: as before, if they fit."""
         plan, needed = plans[0], needs_of_all(plans, found)
+        for number in range(len(plan.groups)):
+            # What comes leaves, if not now then at the end: pages made anew would be too many.
+            come, leave = f"{number}.fill", f"{number}.evict"
+            needed[leave] = max(needed[leave], needed[come])
         offsets = any(one.logit_offset is not None for one in plans)
         if before is not None and before.fits(needed) and (before.offsets or not offsets):
             return before
