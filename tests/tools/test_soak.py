@@ -78,6 +78,21 @@ def test_memory_that_grows_is_told_and_what_comes_and_goes_is_not(soak, monkeypa
     assert all(one in text for one, text in zip(wrong, found, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("sizes", "told"),
+    [
+        ([100] * 6 + [100, 100, 300], []),
+        ([300, 100, 100] + [100] * 6, []),
+        ([100, 300, 300] + [100] * 3 + [200, 180, 190], ["The host's memory grew by 80 MiB"]),
+    ],
+)
+def test_the_least_of_some_rounds_at_either_end_counts(soak, sizes, told):
+    rounds = [soak.Round(("fast", "9%"), "a", 1, 0.0, size << 20, 0) for size in sizes]
+    found = list(soak.grown(("fast", "9%"), rounds))
+    assert len(found) == len(told)
+    assert all(text.startswith(one) for one, text in zip(told, found, strict=True))
+
+
 def test_drift_is_told(soak, monkeypatch):
     def made(dataset, kind, asked, stalls):
         return soak.Round(kind, "a" if stalls is None else "b", 1, 0.0, 0, 0)

@@ -1,11 +1,10 @@
 """What a process keeps of the memory that its trainings had."""
 
+import ctypes
 import subprocess
 import sys
 
 import pytest
-
-from slipstream.training.memory import keep_memory
 
 MANY_THREADS = """
 import ctypes, re, sys, tempfile, threading
@@ -36,7 +35,7 @@ with tempfile.NamedTemporaryFile() as told:
 
 
 @pytest.mark.process
-@pytest.mark.skipif(not keep_memory(), reason="only glibc has arenas to count")
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="only glibc has arenas")
 def test_threads_share_a_few_arenas_so_that_trainings_of_a_process_keep_no_more_each_time():
     told = subprocess.run(
         [sys.executable, "-c", MANY_THREADS], capture_output=True, text=True, check=True

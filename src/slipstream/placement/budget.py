@@ -256,10 +256,11 @@ def lookups_beside(
         inputs: Inputs of the training part.
         drawn: How many of them.
     """
-    made = []
-    for room, accesses in zip(rooms, popularity.accesses, strict=True):
-        others = np.maximum(accesses, 0).sum() - np.maximum(accesses[room.keep], 0).sum()
-        made.append(float(others) * drawn / max(1, inputs))
+    made, blocks = [], popularity.blocks
+    for number, (room, accesses) in enumerate(zip(rooms, popularity.accesses, strict=True)):
+        mine = blocks.group == number
+        every = (blocks.accesses[mine] * blocks.rows[mine]).sum()
+        made.append(float(every - accesses[room.keep].sum()) * drawn / max(1, inputs))
     return made
 
 

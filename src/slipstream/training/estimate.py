@@ -30,7 +30,7 @@ from slipstream.training.checkpoint.save import RANGE_BYTES
 from slipstream.training.estimate_device import (
     device_parts,
     ring_bytes,
-    scored_bytes,
+    scored_page,
     what_fits,
 )
 from slipstream.training.footprint import step_bytes, without_values
@@ -141,14 +141,16 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
             )
             for each in (input_bytes, 0)
         )
-        scored = scored_bytes(
-            layout,
-            lookups_beside(*many, evaluated),
-            inputs=evaluated,
-            input_bytes=input_bytes,
-            pages=SCORED + 1,  # and the one that is scored
-        )
-        host["pinned"] = packed + scored  # inputs come from where they are read
+        page = 0  # where plans are worked out on the host, it looks up the rows to score, too
+        if finished:
+            page = scored_page(
+                layout,
+                lookups_beside(*many, evaluated),
+                inputs=evaluated,
+                input_bytes=input_bytes,
+            )
+        scored = (SCORED + 1) * page  # and the block that a page is copied to
+        host["pinned"] = packed + SCORED * page  # inputs come from where they are read
     device = device_parts(
         layout,
         rooms,

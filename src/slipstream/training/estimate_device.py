@@ -51,7 +51,7 @@ def device_parts(
         step: Bytes that the forward and the backward pass need at once.
         rings: Bytes of pages, as `ring_bytes` gives them.
         parts: Parts of a batch; recordings of several sizes hold more than one step needs.
-        scored: Bytes of pages of batches that are only scored, as `scored_bytes` gives them.
+        scored: Bytes of the pages of batches that are only scored.
         scored_inputs: Inputs of such a batch.
     """
     libraries, held = _LIBRARIES, _HELD
@@ -95,30 +95,29 @@ def ring_bytes(
         (8 * Record.of(group).words + 8) * _room(count)
         for group, count in zip(layout.groups, rows, strict=True)
     )
-    if isinstance(lookups, float):
-        said = inputs * lookups * _PLANNED
-    else:
+    if isinstance(lookups, Sequence):
         said = sum(8.0 * _room(count) for count in lookups)
+    else:
+        said = inputs * lookups * _PLANNED
     return math.ceil(pages * (inputs * (input_bytes + 8) + moved + said))
 
 
-def scored_bytes(
-    layout: Layout, lookups: Sequence[float], *, inputs: int, input_bytes: float, pages: int
+def scored_page(
+    layout: Layout, lookups: Sequence[float], *, inputs: int, input_bytes: float
 ) -> int:
-    """Bytes of the pages of batches that are only scored: each lookup has a row of its own.
+    """Bytes of the page of a batch that is only scored: each lookup has a row of its own.
 
     Args:
         layout: Tables and features.
         lookups: For each group the lookups of a batch that find rows that do not stay.
         inputs: Inputs of a batch.
         input_bytes: Bytes of an input.
-        pages: Batches that there is room for.
     """
     rows = sum(
         (4 * Record.of(group).words + 8) * _room(count)
         for group, count in zip(layout.groups, lookups, strict=True)
     )
-    return math.ceil(pages * (inputs * (input_bytes + 8) + rows))
+    return math.ceil(inputs * (input_bytes + 8) + rows)
 
 
 def _room(expected: float) -> int:

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from slipstream.data.batch import Batch
+from slipstream.embedding.device import carrier as carrying
 from slipstream.embedding.device.arena import Arena
 from slipstream.embedding.device.carrier import Carrier
-from slipstream.embedding.device.stride import Coming
+from slipstream.embedding.device.stride import Coming, runs
 from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.embedding.tables import Embeddings
 from slipstream.placement.finished import Finished
@@ -58,5 +59,20 @@ def test_of_plans_that_travel_together_each_is_read_when_what_it_waits_for_has_l
         carrier.landed(2)
         assert len(read_by_now(4)) == 4
         assert carrier.arrive(plans[2]).plans == plans[2:]
+    finally:
+        carrier.close()
+
+
+def test_pages_that_rows_come_in_have_room_for_as_many_to_leave(monkeypatch):
+    monkeypatch.setattr(carrying, "room_for", lambda needed, before=None: dict(needed))
+    placement = Finished(LAYOUT, ["a"], [Room(2, np.empty(0, dtype=np.int64))], 4)
+    first, *_, last = Planner(placement).plans(map(batch, [0, 1, 0, 1]), 1)
+    assert [len(one.groups[0].evict.rows) for one in (first, last)] == [0, 1]
+    stores = Embeddings(LAYOUT, seed=0).stores
+    carrier = Carrier(stores, Arena(LAYOUT, [2], torch.device("cpu")), lambda *_: None)
+    try:
+        packing = carrier.packing_for([first], runs([first], 1))
+        assert packing.room["0.fill"] == packing.room["0.evict"] == 1
+        assert carrier.packing_for([last], runs([last], 1), packing) is packing
     finally:
         carrier.close()

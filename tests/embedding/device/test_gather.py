@@ -83,18 +83,24 @@ ROWS, WIDE = np.arange(4), np.zeros((9, 4), dtype=np.int32)
         (WIDE, ROWS, WIDE.astype(np.int64)),
         (WIDE, ROWS, WIDE[:, ::2]),
         (WIDE, ROWS, WIDE[:3]),
+        (WIDE, ROWS, WIDE[:, :3].copy()),
     ],
 )
-def test_what_does_not_lie_as_it_must_is_an_error_and_nothing_is_copied(pool, source, rows, out):
+def test_what_does_not_lie_as_it_must_is_an_error(pool, source, rows, out):
     with pytest.raises(ValueError, match="side by side"):
         pool.gather(source, rows, out)
 
 
 def test_pages_that_do_not_lie_as_they_must_are_an_error_and_any_bounds_do(pool):
     pages, bounds = np.zeros((2, 20), dtype=np.int32), np.array([0, 2, 4], dtype=np.int32)
-    for wrong in (pages[:, ::2], pages[:1], pages.astype(np.int64)):
+    for wrong in (pages[:, ::2], pages[:1], pages.astype(np.int64), pages[:, :7].copy()):
         with pytest.raises(ValueError, match="side by side"):
             pool.gather_pages(WIDE, ROWS, bounds, wrong, 0)
+    for more in (13, 20):
+        with pytest.raises(ValueError, match="side by side"):
+            pool.gather_pages(WIDE, ROWS, bounds, pages, more)
+    with pytest.raises(ValueError, match="side by side"):
+        pool.gather_pages(WIDE, ROWS[:3], bounds, pages, 0)
     source = np.arange(36, dtype=np.int32).reshape(9, 4)
     pool.gather_pages(source, ROWS, bounds, pages, 0)
     np.testing.assert_array_equal(pages[:, :8].reshape(4, 4), source[:4])

@@ -185,6 +185,7 @@ class Pool:
         self._jobs = np.zeros((threads + 1, _STRIDE + 1), dtype=np.int64)
         self._signals = signals(threads + 1)
         self._one_at_a_time = threading.Lock()
+        _stop(self._jobs[:1], self._signals)  # compiled now, not when the pool is forgotten
         # What the threads look at lives as long as they do, and they end with the pool.
         self._end = weakref.finalize(self, _stop, self._jobs, self._signals)
         self._end.atexit = False
@@ -238,7 +239,8 @@ class Pool:
 
     def _flat(self, kind: int, store: Array, rows: Array, staged: Array) -> None:
         """Copy between rows of a store and rows that lie one behind the other."""
-        _check(staged.flags.c_contiguous and len(staged) >= len(rows), staged)
+        fits = len(staged) >= len(rows) and staged.shape[1] == store.shape[1]
+        _check(staged.flags.c_contiguous and fits, staged)
         with self._one_at_a_time:
             bounds = _cut(len(rows), self._shares(len(rows), store))
             ends = np.arange(len(bounds))
@@ -251,7 +253,9 @@ class Pool:
         pages, staged = len(bounds) - 1, words.ctypes.data + 4 * offset
         if not pages:
             return
-        _check(words.strides[1] == 4 and len(words) >= pages, words)
+        most = offset + int(np.diff(bounds).max()) * store.shape[1]
+        fits = len(words) >= pages and words.shape[1] >= most and len(rows) >= bounds[-1]
+        _check(words.strides[1] == 4 and fits, words)
         with self._one_at_a_time:
             worth = self._shares(int(bounds[-1] - bounds[0]), store)
             ends = _cut(pages, min(pages, worth))
@@ -282,9 +286,9 @@ def _check(right: bool, words: Array) -> None:
     """Raise an error unless words lie as they must to be found by their addresses."""
     if not right or words.dtype != np.int32:
         raise ValueError(
-            f"Words of rows are found by their addresses: they must be int32, side by side, and as "
-            f"many as rows. These are {words.dtype} {list(words.shape)}, {list(words.strides)} "
-            "bytes apart."
+            f"Words of rows are found by their addresses: they must be int32, side by side, and "
+            f"enough for all rows. These are {words.dtype} {list(words.shape)}, "
+            f"{list(words.strides)} bytes apart."
         )
 
 
