@@ -7,12 +7,14 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from slipstream.data.copying import count_up
 from slipstream.data.dataset import Part
 from slipstream.data.gather import PAGE, Gather, page_start
 from slipstream.data.inputs import Array, Ragged
@@ -158,9 +160,7 @@ class BatchReader:
         """The inputs of up to `at_once` cuts as batches; only the last may be short."""
         n, padded = sum(len(cut.numbers) for cut in cuts), len(cuts) * self.capacity
         whole, arrays = self._carved(len(cuts))
-        numbers = arrays["numbers"][:n]
-        np.concatenate([cut.numbers for cut in cuts], out=numbers)
-        gather = Gather.of(self.part, numbers)
+        gather = self._gather(cuts, arrays["numbers"][:n])
         for name, array in arrays.items():
             if name in self._stored:
                 gather.fixed(name, array[:n])
@@ -191,6 +191,15 @@ class BatchReader:
                 )
             )
         return batches
+
+    def _gather(self, cuts: Sequence[Cut], numbers: Array) -> Gather:
+        """How to read the inputs of cuts, and their numbers one behind the other."""
+        ranges = [cut.numbers for cut in cuts if isinstance(cut.numbers, range)]
+        if len(ranges) == len(cuts) and all(a.stop == b.start for a, b in pairwise(ranges)):
+            count_up(numbers, ranges[0].start)
+            return Gather.between(self.part, ranges[0].start, ranges[-1].stop)
+        np.concatenate([_array(cut.numbers) for cut in cuts], out=numbers)
+        return Gather.of(self.part, numbers)
 
     def _carved(self, batches: int) -> tuple[dict[str, Tensor], dict[str, Array]]:
         """Arrays for so many batches in a block of memory, batch by batch, and end to end."""
@@ -232,6 +241,10 @@ class BatchReader:
         values = torch.empty(len(ragged.values), dtype=dtype, pin_memory=self.pin_memory)
         values.numpy()[:] = ragged.values
         return ListBatch(values, offsets)
+
+
+def _array(numbers: Array | range) -> Array:
+    return np.arange(numbers.start, numbers.stop) if isinstance(numbers, range) else numbers
 
 
 def _references(blocks: list[Array], index: int) -> int:

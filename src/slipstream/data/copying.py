@@ -25,3 +25,10 @@ def span(numbers: Array) -> tuple[int, int, int]:
         lowest, highest = min(lowest, numbers[i]), max(highest, numbers[i])
         breaks += numbers[i] - numbers[i - 1] != 1
     return lowest, highest, breaks
+
+
+@compiled
+def count_up(numbers: Array, first: int) -> None:
+    """Fill numbers with consecutive ones from the first on."""
+    for k in range(len(numbers)):
+        numbers[k] = first + k

@@ -73,7 +73,7 @@ class Gather:
                 f"which has {len(part)}."
             )
         if not breaks:
-            return cls(part, [_consecutive(part, lowest, highest + 1)])
+            return cls.between(part, lowest, highest + 1)
         # Runs may be cut at both ends: there a batch begins or ends.
         first = int(-numbers[0] % RUN)
         last = n - (n - first) % RUN
@@ -85,6 +85,16 @@ class Gather:
                 stretches.append(_scattered(part, numbers[last:]))
             return cls(part, stretches)
         return cls(part, [_scattered(part, numbers)])
+
+    @classmethod
+    def between(cls, part: Part, start: int, stop: int) -> Gather:
+        """The gather of consecutive inputs."""
+        if not 0 <= start <= stop <= len(part):
+            raise DataError(
+                f"There are no inputs {start} to {stop} in part {part.name!r}, which has "
+                f"{len(part)}."
+            )
+        return cls(part, [_consecutive(part, start, stop)] if start < stop else [])
 
     def fixed(self, name: str, out: Array) -> None:
         """Fill `out` with the inputs' rows of an array of fixed width."""

@@ -124,7 +124,9 @@ class Loader:
             raise ConfigError("This loader is closed. Make another one.")
         try:
             while len(self._ready) < count and self._read_more(count - len(self._ready)):
-                self._ready.extend(self._reading.popleft().result())
+                task = self._reading.popleft()
+                self._under_way -= task.count
+                self._ready.extend(task.result())
         except BaseException:  # whoever goes on after it, Ctrl-C too, must not miss an input
             self._seek(self._position)
             raise
@@ -173,6 +175,7 @@ class Loader:
         self._exhausted = False
         self._ready: deque[Batch] = deque()
         self._reading: deque[_Task] = deque()
+        self._under_way = 0  # batches of these
         self._undecided = False
         self._cuts = self.order.cuts(
             position, self.batch_size, rank=self.rank, world_size=self.world_size
@@ -180,12 +183,11 @@ class Loader:
 
     def _read_more(self, batches: int) -> bool:
         """Have at least so many batches read, and say whether any are on their way."""
-        under_way = sum(task.count for task in self._reading)
-        while under_way < batches:
+        while self._under_way < batches:
             cuts = self._at_once()
             if not cuts:
                 break
-            under_way += len(cuts)
+            self._under_way += len(cuts)
             self._reading.append(_Task(self._reader, cuts))
             self._tasks.put(self._reading[-1])
         return bool(self._reading)

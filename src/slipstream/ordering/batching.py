@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class Cut(NamedTuple):
     """The inputs of one batch on one rank, and the position at which the next batch begins.
 
     Args:
-        numbers: The inputs.
+        numbers: The inputs; a range where all follow one another, and whoever cuts knows it.
         next_position: Where the next batch begins.
         skipped: The inputs between the batch before and the next that are not trained, of all
             ranks; None where nothing decides about that.
@@ -43,7 +43,7 @@ class Cut(NamedTuple):
         decision: The number of the decision by which inputs were skipped.
     """
 
-    numbers: Array
+    numbers: Array | range
     next_position: int
     skipped: Array | None = None
     logit_offset: Array | None = None
@@ -98,7 +98,10 @@ def _short(chunks: list[Chunk], rank: int, world_size: int) -> Cut:
     return Cut(shared_out(numbers, rank, world_size), int(positions[-1]) + 1)
 
 
-def shared_out(numbers: Array, rank: int, world_size: int) -> Array:
+Numbers = TypeVar("Numbers", Array, range)
+
+
+def shared_out(numbers: Numbers, rank: int, world_size: int) -> Numbers:
     """One rank's share of a step with fewer inputs than fit."""
     start, stop = (len(numbers) * r // world_size for r in (rank, rank + 1))
     return numbers[start:stop]

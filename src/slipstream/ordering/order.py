@@ -12,7 +12,7 @@ import numpy as np
 
 from slipstream.data.inputs import Array
 from slipstream.errors import ConfigError
-from slipstream.ordering.batching import Chunk, Cut, into_batches
+from slipstream.ordering.batching import Chunk, Cut, check_share, into_batches, shared_out
 from slipstream.ordering.mixing import ROUNDS, mixed, permutation
 
 RUN = 8
@@ -96,7 +96,29 @@ class InputOrder:
         self, position: int, batch_size: int, *, rank: int = 0, world_size: int = 1
     ) -> Iterator[Cut | None]:
         """The batches of one rank from a position on."""
+        if self.seed is None:
+            return self._as_they_are(position, batch_size, rank, world_size)
         return into_batches(self.chunks(position), batch_size, rank=rank, world_size=world_size)
+
+    def _as_they_are(
+        self, position: int, batch_size: int, rank: int, world_size: int
+    ) -> Iterator[Cut]:
+        """As `into_batches` cuts an order that is not shuffled, but nothing is counted up here."""
+        check_share(batch_size, rank, world_size)
+        step = batch_size * world_size
+        while position < len(self):
+            stop = min(position + step, len(self))
+            mine = range(position, stop)
+            if len(mine) == step:
+                mine = mine[rank * batch_size : (rank + 1) * batch_size]
+            else:
+                mine = shared_out(mine, rank, world_size)
+            first = mine.start % self.per_epoch
+            if first + len(mine) <= self.per_epoch:
+                yield Cut(range(first, first + len(mine)), stop)
+            else:
+                yield Cut(self.numbers(mine.start, mine.stop), stop)
+            position = stop
 
     def arguments(self) -> dict[str, Any]:
         """What makes it another sequence if it differs, and the number of epochs."""

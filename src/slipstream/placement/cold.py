@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -19,6 +19,9 @@ from slipstream.placement.cold_tier import ColdPlan, ColdTier, plans_of
 from slipstream.placement.scan import Scanned, Scanner, kept_of, read_at_once, read_of
 from slipstream.placement.tier import Room
 from slipstream.plan import Emitted
+
+_PENDING = 2  # times that batches wait for their slots while the window goes on
+_EMITTED = 3  # times that batches wait to be packed
 
 
 class ColdPlaced(NamedTuple):
@@ -89,28 +92,28 @@ class Cold:
 
     def place(self, batches: Iterable[Batch], step: int) -> Generator[ColdPlaced, None, None]:
         """What comes before each batch and what leaves after it; the first has number `step`."""
-        steps = self._window + self._at_once + 1
-        tiers = [
-            ColdTier(rows, room, steps) for rows, room in zip(self._rows, self._rooms, strict=True)
-        ]
+        steps = self._window + (_PENDING + 1) * self._at_once + 1
+        pending = _Pending()
+        pairs = zip(self._rows, self._rooms, strict=True)
+        tiers = [ColdTier(rows, room, steps, pending.settle) for rows, room in pairs]
         with ExitStack() as stack:
             coming: Iterator[_Some] = map(self._scanned, read_at_once(batches, self._at_once))
             if self._threads:
                 coming = stack.enter_context(Ahead(coming, 1, "batches"))
-            placed: Iterator[_Emitting | _Aside] = self._placed(tiers, coming, step)
+            placed: Iterator[_Emitting | _Aside] = self._placed(tiers, coming, step, pending)
             if self._threads:
-                # Two: while one is taken, the window goes on behind another.
-                placed = stack.enter_context(Ahead(placed, 2, "window"))
-                placed = stack.enter_context(Ahead(_emitted(placed), 1, "slots"))
+                placed = stack.enter_context(Ahead(placed, _PENDING, "window"))
+                # Plans are packed many at a time: meanwhile the slots of others are handed out.
+                placed = stack.enter_context(Ahead(_emitted(placed), _EMITTED, "slots"))
             for some in placed:
                 yield from some.plans()
 
     def _placed(
-        self, tiers: Sequence[ColdTier], coming: Iterator[_Some], step: int
+        self, tiers: Sequence[ColdTier], coming: Iterator[_Some], step: int, pending: _Pending
     ) -> Iterator[_Emitting | _Aside]:
         """Batches that are to be given their slots: meanwhile the window goes on behind them."""
         window: deque[_Some] = deque()
-        held: _Some | None = None  # a batch for which there is no room yet
+        held: _Some | None = None  # batches for which there is no room yet
         rest: _Some | None = None
         emitting: _Emitting | None = None
         number = last = step  # of the next plan, and of the next batch to enter
@@ -124,19 +127,21 @@ class Cold:
                     break
                 some, rest = some.split(some.enter(tiers, number, last))
                 last += len(some.batches)
-                fit, held = some.split(some.fits(tiers))
+                fit, held = some.split(some.fits(tiers, window))
                 window += fit.wanted(tiers)
             if emitting is not None:
                 emitting.leave(tiers)
                 emitting = None
             if held is not None:
-                fit, held = held.split(held.fits(tiers))
+                fit, held = held.split(held.fits(tiers, window))
                 window += fit.wanted(tiers)
             if window:
                 emitting = _Emitting(window.popleft(), tiers, number)
                 number += len(emitting.some.batches)
+                pending.add(emitting)
                 yield emitting
             elif held is not None:
+                pending.settle()
                 yield _Aside(held.aside(tiers, number))
                 number, held = number + 1, None
             else:
@@ -174,14 +179,18 @@ class _Some:
             count = tier.enter(found.rows, some, first, step, before, new, self._after)
         return count
 
-    def fits(self, tiers: Sequence[ColdTier]) -> int:
-        """How many of them fit, from the first on."""
+    def fits(self, tiers: Sequence[ColdTier], window: Collection[_Some]) -> int:
+        """How many of them fit, from the first on.
+
+        As long as others leave before them they wait until all of them do: what was read together
+        is planned, packed and carried together, which takes far less time.
+        """
         counts = len(self.batches)
         for tier, new in zip(tiers, self._new, strict=True):
             counts = min(
                 counts, int(np.searchsorted(new.cumsum(), tier.room - tier.wanted, "right"))
             )
-        return counts
+        return 0 if window and counts < len(self.batches) else counts
 
     def split(self, count: int) -> tuple[_Some, _Some | None]:
         """The first `count`, and the others, if there are any."""
@@ -204,6 +213,11 @@ class _Some:
         for tier, new in zip(tiers, self._new, strict=True):
             tier.wanted += int(new.sum())
         return [self] if self.batches else []
+
+    def leaving(self, tiers: Sequence[ColdTier], step: int) -> list[int]:
+        """How many rows of each group leave with them; the first of them is that of step `step`."""
+        all_of = zip(tiers, self._found, self._before, strict=True)
+        return [tier.leaving(one, before, step) for tier, one, before in all_of]
 
     def emit(self, tiers: Sequence[ColdTier], step: int) -> list[Emitted]:
         """Give their rows slots; the first of them is that of step `step`."""
@@ -236,11 +250,11 @@ class _Emitting:
 
     def __init__(self, some: _Some, tiers: Sequence[ColdTier], step: int) -> None:
         self.some, self._tiers, self._step = some, tiers, step
+        # Known before they have their slots, so that the window need not wait for these.
+        self._leaving = some.leaving(tiers, step)
         self._made: list[Emitted] | None = None
         self._error: BaseException | None = None
         self._one_at_a_time = threading.Lock()
-        for tier in tiers:
-            tier.emitting = self
 
     def emitted(self) -> list[Emitted]:
         """The slots of each group; waits for another thread that finds them."""
@@ -257,12 +271,30 @@ class _Emitting:
 
     def leave(self, tiers: Sequence[ColdTier]) -> None:
         """Have the rows that no later batch uses out of their slots."""
-        for tier, made in zip(tiers, self.emitted(), strict=True):
-            tier.wanted -= int(made.evicts[-1])
+        for tier, gone in zip(tiers, self._leaving, strict=True):
+            tier.wanted -= gone
 
     def plans(self) -> Iterator[ColdPlaced]:
         """The plans of the batches."""
         return self.some.plans(self.emitted())
+
+
+class _Pending:
+    """Batches that are perhaps still to be given their slots, the first of them first."""
+
+    def __init__(self) -> None:
+        self._some: deque[_Emitting] = deque()
+
+    def add(self, emitting: _Emitting) -> None:
+        """More of them; where there are too many, waits for the first."""
+        self._some.append(emitting)
+        while len(self._some) > _PENDING:
+            self._some.popleft().emitted()
+
+    def settle(self) -> None:
+        """Wait until all have their slots."""
+        while self._some:
+            self._some.popleft().emitted()
 
 
 def _emitted(placed: Iterator[_Emitting | _Aside]) -> Iterator[_Emitting | _Aside]:

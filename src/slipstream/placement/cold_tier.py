@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -56,27 +56,24 @@ def plans_of(many: Emitted) -> Iterator[ColdPlan]:
         )
 
 
-class Emitting(Protocol):
-    """Batches that are given their slots, perhaps by another thread."""
-
-    def emitted(self) -> list[Emitted]:
-        """The slots of each group, when they are known."""
-
-
 class ColdTier:
     """What is known of one group's rows that are not kept.
 
     One thread may `emit` batches while another has later ones `enter`: these touch only what is
-    noted of steps behind those that are emitted. All else waits until nothing is emitted.
+    noted of steps behind those that are emitted. All else waits until everything is emitted.
 
     Args:
         rows: How many rows the group has.
         room: Its fast tier.
-        steps: The most steps of which something must be known at once: those that are emitted, and
-            those of the window behind them.
+        steps: The most steps of which something must be known at once: those that are still to be
+            emitted, and those of the window behind them.
+        settled: Waits until nothing is left to be emitted.
     """
 
-    def __init__(self, rows: int, room: Room, steps: int) -> None:
+    def __init__(
+        self, rows: int, room: Room, steps: int, settled: Callable[[], None] = lambda: None
+    ) -> None:
+        self._settled = settled
         self._known = in_memory((rows, 2))
         self._again: Array = np.zeros((steps, 0), dtype=np.uint8)
         self._slot_of: Array = np.zeros((steps, 0), dtype=np.int32)
@@ -84,7 +81,6 @@ class ColdTier:
         self._n_free = self.room = room.slots - first
         self._free = np.arange(room.slots - 1, first - 1, -1, dtype=np.int32)
         self.wanted = 0
-        self.emitting: Emitting | None = None
 
     def enter(
         self,
@@ -106,8 +102,7 @@ class ColdTier:
         """Have room for a batch with so many lookups."""
         more = lookups - self._again.shape[1]
         if more > 0:
-            if self.emitting is not None:
-                self.emitting.emitted()  # it reads and writes what is replaced here
+            self._settled()  # what is emitted reads and writes what is replaced here
             wider = ((0, 0), (0, more + more // 4))
             self._again, self._slot_of = (np.pad(a, wider) for a in (self._again, self._slot_of))
 
@@ -122,6 +117,10 @@ class ColdTier:
         self.wanted -= len(slots)
         none = np.empty(0, dtype=np.int32)
         return ColdPlan(none, none, rows, slots, rows, slots)
+
+    def leaving(self, found: Scanned, before: Array, step: int) -> int:
+        """How many rows leave with some batches, before they are given slots."""
+        return cold.leaving(found.bounds, before, self._again, step)
 
     def emit(self, found: Scanned, before: Array, step: int) -> Emitted:
         """Give the rows of some batches slots; the first of them is that of step `step`."""

@@ -228,11 +228,15 @@ class Carrier:
 
         After the last of a stride its pages may be used again.
         """
-        there = self.compute.mark()
+        given = self.compute.mark()
         if piece.last:
-            stride.pages.ring.give_back(stride.pages, there)
+            stride.pages.ring.give_back(stride.pages, given)
+        # Asked for here: whoever writes rows back may still be at work on those before.
+        given.before_more_in(self._outward)
+        with self._outward.used():
+            outcome.host.copy_(outcome.device, non_blocking=True)
         self._under_way += len(piece.plans)
-        self._to_write.put(Outcome(outcome, piece, there))
+        self._to_write.put(Outcome(outcome, piece, self._outward.mark()))
 
     def done(self, *, wait: bool = False) -> list[Done]:
         """The steps whose results have come since the last time; `wait` has all of them come."""
@@ -341,10 +345,7 @@ class Carrier:
                 return
 
     def _write(self, given: Outcome) -> list[Done]:
-        given.there.before_more_in(self._outward)
-        with self._outward.used():
-            given.pages.host.copy_(given.pages.device, non_blocking=True)
-        self._outward.mark().wait()
+        given.there.wait()
         plans = given.piece.plans
         for run in given.piece.runs:
             if run.many is not None:
@@ -353,7 +354,9 @@ class Carrier:
             plan, arrays = plans[run.page], given.pages.arrays[run.page]
             for number, group in enumerate(plan.groups):
                 self.held.write(number, tiers_of(group)[1].rows, arrays[f"{number}.left"])
-            self.held.note(plan)
+        self.landed(plans[-1].step)  # first of all: rows of coming plans wait for it
+        for run in given.piece.runs:
+            self.held.note(run, plans[run.page])
         said = given.pages.stacked
         losses = said["loss"][:, 0].tolist()
         logits = torch.from_numpy(said["logits"].copy()).unbind()
@@ -361,7 +364,6 @@ class Carrier:
         moved = zip(*(one.tolist() for one in counts), strict=True)
         made = list(map(Done, losses, logits, plans, moved))
         given.pages.ring.give_back(given.pages, Mark())
-        self.landed(plans[-1].step)
         return made
 
 

@@ -66,17 +66,10 @@ class Held:
             self._before_write(number, rows)
             self._pool.scatter(records, rows, self.slow[number].records)
 
-    def note(self, plan: Plan) -> None:
-        """A step is done: its rows came and left."""
-        for group, row_of in zip(plan.groups, self._row_of, strict=True):
-            fill, evict = tiers_of(group)
-            arrays = (fill.rows, fill.slots, evict.slots)
-            note(row_of, *arrays)
-
     def write_run(self, run: Run, pages: Pages) -> None:
-        """Steps are done whose plans were made together: their rows came and left."""
+        """Put rows that left with plans that were made together into the slow store."""
         for number, many in enumerate(run.many or ()):
-            fills, evicts = run.bounds(many.fills), run.bounds(many.evicts)
+            evicts = run.bounds(many.evicts)
             if evicts[-1] > evicts[0]:
                 self._before_write(number, many.evict_rows[evicts[0] : evicts[-1]])
                 offset = pages.ring.sections.starts[f"{number}.left"] // 4
@@ -87,14 +80,17 @@ class Held:
                     evicts,
                     self.slow[number].records,
                 )
-            note_pages(
-                self._row_of[number],
-                many.fill_rows,
-                many.fill_slots,
-                fills,
-                many.evict_slots,
-                evicts,
-            )
+
+    def note(self, run: Run, first: Plan) -> None:
+        """Steps are done: the rows of their plans came and left; `first` is the first of these."""
+        for number, row_of in enumerate(self._row_of):
+            if run.many is None:
+                fill, evict = tiers_of(first.groups[number])
+                note(row_of, fill.rows, fill.slots, evict.slots)
+                continue
+            many = run.many[number]
+            fills, evicts = run.bounds(many.fills), run.bounds(many.evicts)
+            note_pages(row_of, many.fill_rows, many.fill_slots, fills, many.evict_slots, evicts)
 
     def settle(self, *, kept: bool = True) -> None:
         """Write every row on the device back, without sending it away.

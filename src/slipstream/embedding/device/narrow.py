@@ -85,18 +85,21 @@ def pack_cold(
         evict_slots: Of rows that leave.
     """
     for page in range(len(lookups) - 1):
-        begin, end = lookups[page], lookups[page + 1]
-        for k in range(begin, end):
-            words[page, starts[1] + k - begin] = places[k]
-            words[page, starts[2] + k - begin] = slots[k]
-        counts = words[page, starts[0] : starts[0] + 6]
+        block = words[page]
+        counts = block[starts[0] : starts[0] + 6]
         counts[:3] = 0
-        counts[5] = end - begin
-        begin, end = fills[page], fills[page + 1]
-        for k in range(begin, end):
-            words[page, starts[3] + k - begin] = fill_slots[k]
-        counts[3] = end - begin
-        begin, end = evicts[page], evicts[page + 1]
-        for k in range(begin, end):
-            words[page, starts[4] + k - begin] = evict_slots[k]
-        counts[4] = end - begin
+        counts[3] = _put(block, starts[3], fill_slots, fills[page], fills[page + 1])
+        counts[4] = _put(block, starts[4], evict_slots, evicts[page], evicts[page + 1])
+        counts[5] = _put(block, starts[1], places, lookups[page], lookups[page + 1])
+        _put(block, starts[2], slots, lookups[page], lookups[page + 1])
+
+
+@compiled
+def _put(block: Array, at: int, numbers: Array, begin: int, end: int) -> int:
+    """Copy some numbers into a block; says how many.
+
+    A slice is copied several numbers at a time. A loop over elements of two arrays of one type is
+    not: they might be the same memory.
+    """
+    block[at : at + end - begin] = numbers[begin:end]
+    return end - begin

@@ -74,16 +74,18 @@ def runs(plans: Sequence[Plan], most: int) -> list[Run]:
     """Which plans in a row were made together, `most` at a time: no run goes beyond a piece."""
     found: list[Run] = []
     for page, plan in enumerate(plans):
-        colds = [group.cold for group in plan.groups]
-        last = found[-1] if found and page % most else None
-        if any(cold is None for cold in colds):
+        cold = plan.groups[0].cold if plan.groups else None
+        if cold is None:
             found.append(Run(page, 1, plan.after))
             continue
-        many, at = tuple(cold.many for cold in colds if cold), colds[0].at if colds[0] else 0
-        if last and last.many and last.many[0] is many[0] and last.at + last.length == at:
-            found[-1] = last._replace(length=last.length + 1, after=max(last.after, plan.after))
+        last = found[-1] if found and page % most else None
+        # All groups of a plan were made with those of the same other plans.
+        if last and last.many and last.many[0] is cold.many and last.at + last.length == cold.at:
+            page, length, after, many, at = last
+            found[-1] = Run(page, length + 1, max(after, plan.after), many, at)
         else:
-            found.append(Run(page, 1, plan.after, many, at))
+            many = tuple(group.cold.many for group in plan.groups if group.cold is not None)
+            found.append(Run(page, 1, plan.after, many, cold.at))
     return found
 
 

@@ -168,6 +168,18 @@ def enter(
 
 
 @compiled
+def leaving(bounds: Array, before: Array, again: Array, step: int) -> int:
+    """How many rows `emit` will send away with the next batches, from step `step` on."""
+    gone, steps = 0, len(again)
+    for batch in range(len(bounds) - 1):
+        now = (step + batch) % steps
+        used, stays = before[0, bounds[batch] : bounds[batch + 1]], again[now]
+        for place in range(len(used)):
+            gone += (used[place] != now) & (stays[place] == 0)
+    return gone
+
+
+@compiled
 def emit(
     rows: Array,
     bounds: Array,
