@@ -312,7 +312,7 @@ def test_plans_made_together_need_the_room_that_each_of_them_needs(data):
         some = plans[first : first + 5]
         each = [needs(plan) for plan in some]
         wanted = {name: max(one[name] for one in each) for name in each[0]}
-        assert needs_of_all(some, runs(some, data.draw(st.integers(1, 5)))) == wanted
+        assert needs_of_all(some, runs(some)) == wanted
 
 
 def test_what_is_made_quickly_has_every_field_of_its_class():
@@ -328,9 +328,6 @@ def test_slots_that_could_not_be_handed_out_are_not_handed_out_again():
     calls = []
 
     class Fails:
-        def leaving(self, tiers, step):
-            return []
-
         def emit(self, tiers, step):
             calls.append(step)
             raise MemoryError("no memory is left")

@@ -81,7 +81,7 @@ def test_an_error_in_a_step_ends_a_thread_that_waits_for_its_pages(tmp_path, mon
 
     def fail(self, turn, steps):
         lengths.append(len(steps))
-        if len(lengths) == 5:
+        if len(lengths) == 3:
             time.sleep(0.5)  # the thread waits by then
             raise RuntimeError("no memory is left")
         run(self, turn, steps)
@@ -96,7 +96,7 @@ def test_an_error_in_a_step_ends_a_thread_that_waits_for_its_pages(tmp_path, mon
     training = threading.Thread(target=trained, daemon=True)  # it may stay
     training.start()
     training.join(30)
-    assert lengths == [2, 2, 2, 1, 2], "half of four at a time"
+    assert lengths == [4, 3, 4]
     assert raised == ["no memory is left"]
 
 
@@ -264,7 +264,7 @@ def test_recordings_are_made_anew_when_plans_outgrow_their_pages(recordings, tmp
     assert len(rooms) > 2, "pages were too small several times"
     if DEVICE == "cpu":
         assert len(recordings) > 2, "one pool for the first run, and several for the second"
-        assert Recording.most == travel.together(keys(), []) // 2 > 1
+        assert Recording.most == travel.together(keys(), []) > 1
 
 
 def test_a_batch_in_two_parts_has_a_recording_for_its_frames(recordings, tmp_path, monkeypatch):

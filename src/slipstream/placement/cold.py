@@ -115,7 +115,6 @@ class Cold:
         window: deque[_Some] = deque()
         held: _Some | None = None  # batches for which there is no room yet
         rest: _Some | None = None
-        emitting: _Emitting | None = None
         number = last = step  # of the next plan, and of the next batch to enter
         while True:
             while held is None:
@@ -129,15 +128,14 @@ class Cold:
                 last += len(some.batches)
                 fit, held = some.split(some.fits(tiers, window))
                 window += fit.wanted(tiers)
-            if emitting is not None:
-                emitting.leave(tiers)
-                emitting = None
             if held is not None:
                 fit, held = held.split(held.fits(tiers, window))
                 window += fit.wanted(tiers)
             if window:
-                emitting = _Emitting(window.popleft(), tiers, number)
-                number += len(emitting.some.batches)
+                some = window.popleft()
+                some.leave(tiers, number)
+                emitting = _Emitting(some, tiers, number)
+                number += len(some.batches)
                 pending.add(emitting)
                 yield emitting
             elif held is not None:
@@ -214,10 +212,13 @@ class _Some:
             tier.wanted += int(new.sum())
         return [self] if self.batches else []
 
-    def leaving(self, tiers: Sequence[ColdTier], step: int) -> list[int]:
-        """How many rows of each group leave with them; the first of them is that of step `step`."""
-        all_of = zip(tiers, self._found, self._before, strict=True)
-        return [tier.leaving(one, before, step) for tier, one, before in all_of]
+    def leave(self, tiers: Sequence[ColdTier], step: int) -> None:
+        """Those of their rows leave that no later batch uses; the first is that of step `step`.
+
+        How many is known before they have slots, so that the window need not wait for these.
+        """
+        for tier, one, before in zip(tiers, self._found, self._before, strict=True):
+            tier.wanted -= tier.leaving(one, before, step)
 
     def emit(self, tiers: Sequence[ColdTier], step: int) -> list[Emitted]:
         """Give their rows slots; the first of them is that of step `step`."""
@@ -250,8 +251,6 @@ class _Emitting:
 
     def __init__(self, some: _Some, tiers: Sequence[ColdTier], step: int) -> None:
         self.some, self._tiers, self._step = some, tiers, step
-        # Known before they have their slots, so that the window need not wait for these.
-        self._leaving = some.leaving(tiers, step)
         self._made: list[Emitted] | None = None
         self._error: BaseException | None = None
         self._one_at_a_time = threading.Lock()
@@ -268,11 +267,6 @@ class _Emitting:
                     self._error = error
                     raise
             return self._made
-
-    def leave(self, tiers: Sequence[ColdTier]) -> None:
-        """Have the rows that no later batch uses out of their slots."""
-        for tier, gone in zip(tiers, self._leaving, strict=True):
-            tier.wanted -= gone
 
     def plans(self) -> Iterator[ColdPlaced]:
         """The plans of the batches."""

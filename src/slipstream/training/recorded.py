@@ -25,7 +25,7 @@ from slipstream.embedding.device.carrier import Carrier, Done
 from slipstream.embedding.device.frames import Frame, Frames, frames
 from slipstream.embedding.device.ring import Pages
 from slipstream.embedding.device.scoring import Scoring
-from slipstream.embedding.device.stride import Coming, Piece, Stride, runs
+from slipstream.embedding.device.stride import Coming, Stride, runs
 from slipstream.embedding.kernels.gpu.loss import tell
 from slipstream.embedding.spec import Embedded
 from slipstream.embedding.tables import Embeddings
@@ -121,26 +121,24 @@ class RecordedEngine(Engine):
                 done += 1
                 continue
             stride = self._carrier.arrive(plans[done])
-            for piece in stride.pieces():
-                outcome, turn = self._begin(stride, piece)
-                self._run(turn, [frames(one) for one in piece.plans])
-                self._flat.step_number = [self._numbers.pop(one.step) for one in piece.plans][-1]
-                self._carrier.leave(stride, piece, outcome)
+            outcome, turn = self._begin(stride)
+            self._run(turn, [frames(one) for one in stride.plans])
+            self._flat.step_number = [self._numbers.pop(one.step) for one in stride.plans][-1]
+            self._carrier.leave(stride, outcome)
             done += len(stride.plans)
         yield from _said(self._carrier.done())
 
     def pass_by(self, plan: Plan) -> None:
         """Do what a plan without inputs asks for: rows may come and go, nothing is trained."""
         stride = self._carrier.arrive(plan)
-        (piece,) = stride.pieces()
-        outcome, turn = self._begin(stride, piece)
+        outcome, turn = self._begin(stride)
         del self._numbers[plan.step]
         turn.read()
         self._arena.arrive(turn.bench.plan)
         self._arena.count(turn.bench.plan, turn.bench.gives)
         self._arena.leave(turn.bench.plan, turn.bench.gives)
         turn.write()
-        self._carrier.leave(stride, piece, outcome)
+        self._carrier.leave(stride, outcome)
 
     def scores(self, batches: Iterable[Batch], planner: Planner) -> Generator[Scored, None, None]:
         """Each batch with its logits, in order: rows that stay are on the device already."""
@@ -185,7 +183,7 @@ class RecordedEngine(Engine):
         rows, alone = by_itself(plan)
         arena = Arena(self._arena.layout, [len(one) for one in rows], self._arena.device)
         held.copy_in(rows, arena)
-        bench = Bench(self._carrier.packing_for([alone], runs([alone], 1)), arena)
+        bench = Bench(self._carrier.packing_for([alone], runs([alone])), arena)
         host = torch.zeros(bench.packing.bytes, dtype=torch.uint8)
         arrays = bench.packing.arrays(host.numpy())
         factor, number = self._factors.pop(plan.step), self._numbers.pop(plan.step)
@@ -198,20 +196,20 @@ class RecordedEngine(Engine):
         self._carrier.landed(plan.step)
         yield Stepped(float(bench.gives["loss"]), bench.gives["logits"].cpu(), plan)
 
-    def _begin(self, stride: Stride, piece: Piece) -> tuple[Pages, Turn]:
-        """Room for what a piece gives, and all set to work on it."""
-        turn = self._turn
+    def _begin(self, stride: Stride) -> tuple[Pages, Turn]:
+        """Room for what the steps of a stride give, and all set to work on them."""
+        turn, steps = self._turn, len(stride.plans)
         if turn is None or stride.pages.ring is not turn.plans:
             if self._arena.device.type == "cuda":
                 torch.cuda.synchronize(self._arena.device)
             bench = Bench(stride.packing, self._arena)
-            outcome = self._carrier.room_for_outcome(bench.given, len(piece.plans))
+            outcome = self._carrier.room_for_outcome(bench.given, steps)
             turn = self._turn = Turn(bench, stride.pages.ring, outcome.ring)
             self._forget_recordings()
             self._warm.clear()
         else:
-            outcome = self._carrier.room_for_outcome(turn.bench.given, len(piece.plans))
-        turn.begin(piece.page, outcome.first, len(piece.plans))
+            outcome = self._carrier.room_for_outcome(turn.bench.given, steps)
+        turn.begin(stride.pages.first, outcome.first, steps)
         return outcome, turn
 
     def landed(self) -> Iterator[Stepped]:
@@ -226,7 +224,7 @@ class RecordedEngine(Engine):
     def _run(self, turn: Turn, steps: Sequence[Frames]) -> None:
         """Steps in these frames: several as one recording, and what is left one by one."""
         # Batches in several parts have them in other frames each time.
-        many = 1 if self._parts > 1 else min(self._carrier.piece, _MOST_RECORDED)
+        many = 1 if self._parts > 1 else min(self._carrier.together, _MOST_RECORDED)
         done = 0
         while len(steps) - done >= many > 1 and self._can_record(steps[done]):
             recording = self._recording_of(turn, steps[done], many)

@@ -10,13 +10,13 @@ from slipstream.training.strategies import answers
 
 PREPARED = 3
 """Plans whose rows are on their way while a step is at work; of a GPU, so many times as many."""
-READERS = 7
+READERS = 5
 """Threads that read inputs for a GPU, and look at them."""
 READ_AHEAD = READERS + 2
 """Times as many batches are read ahead as are at once."""
 # What travels to a GPU together: every hand-over from thread to thread costs as much as some steps.
 _TOGETHER_BATCHES, _TOGETHER_INPUTS = 64, 1 << 18
-_READ_INPUTS = 1 << 17
+_STRIDES = 3  # times as many batches are in the window of a GPU as travel together
 
 
 def kernels_for(config: Config, rooms: Sequence[Room] | None) -> str:
@@ -44,8 +44,7 @@ def window_of(config: Config) -> int:
         return 0
     window = tier.window
     if tier.keep and window > 1 and config.device != "cpu" and not _waits(config):
-        most = _most_together(config)
-        window = max(window, 2 * most + min(most, _most_read(config)))
+        window = max(window, _STRIDES * _most_together(config))
     return config.placement.window or window
 
 
@@ -57,19 +56,13 @@ def together(config: Config, rooms: Sequence[Room] | None) -> int:
     """
     if not plans_ahead(config, rooms):
         return 1
-    window = window_of(config)
-    most = max(window // 3, (window - _most_read(config)) // 2)
-    return max(1, min(most, _most_together(config)))
+    return max(1, min(window_of(config) // _STRIDES, _most_together(config)))
 
 
 def _most_together(config: Config) -> int:
     return max(4, min(_TOGETHER_BATCHES, _TOGETHER_INPUTS // config.batch_size))
 
 
-def _most_read(config: Config) -> int:
-    return max(1, _READ_INPUTS // config.batch_size)
-
-
 def read_at_once(config: Config, rooms: Sequence[Room] | None) -> int:
-    """How many batches are read and planned at once, where plans travel together."""
-    return min(together(config, rooms), _most_read(config))
+    """How many batches are read and planned at once: all that travel together, if not too large."""
+    return min(together(config, rooms), max(1, _TOGETHER_INPUTS // config.batch_size))

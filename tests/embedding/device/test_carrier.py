@@ -71,8 +71,8 @@ def test_pages_that_rows_come_in_have_room_for_as_many_to_leave(monkeypatch):
     stores = Embeddings(LAYOUT, seed=0).stores
     carrier = Carrier(stores, Arena(LAYOUT, [2], torch.device("cpu")), lambda *_: None)
     try:
-        packing = carrier.packing_for([first], runs([first], 1))
+        packing = carrier.packing_for([first], runs([first]))
         assert packing.room["0.fill"] == packing.room["0.evict"] == 1
-        assert carrier.packing_for([last], runs([last], 1), packing) is packing
+        assert carrier.packing_for([last], runs([last]), packing) is packing
     finally:
         carrier.close()

@@ -127,8 +127,8 @@ def test_plans_of_a_stride_wait_for_none_of_its_steps_and_none_is_lost(kinds, mo
         assert all(plan.after < steps[0] for plan in some)
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=12), st.integers(1, 5))
-def test_a_run_was_made_at_once_lies_within_a_piece_and_waits_for_all_of_its_plans(made, piece):
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=12))
+def test_a_run_was_made_at_once_and_waits_for_all_of_its_plans(made):
     plans = []
     for number, (more, after) in enumerate(made):  # plan `number` and `more` were made at once
         many = Emitted(*[NONE] * 9) if number % 3 else None
@@ -138,27 +138,21 @@ def test_a_run_was_made_at_once_lies_within_a_piece_and_waits_for_all_of_its_pla
                 cold = replace(plan.groups[0], cold=ColdLookups(NONE, NONE, many, at))
                 plan = replace(plan, groups=(cold,))
             plans.append(plan)
-    pages = Ring(SECTIONS, len(plans) + 1, CPU).take(len(plans)) if plans else None
-    pieces = list(Stride(None, pages, plans, piece, runs(plans, piece)).pieces())
-    assert [plan for one in pieces for plan in one.plans] == plans
-    assert [one.last for one in pieces] == [False] * (len(pieces) - 1) + [True] * bool(plans)
-    for number, one in enumerate(pieces):
-        assert one.page == number * piece
-        assert len(one.plans) == piece or one.last
-        covered = []
-        for run in one.runs:
-            mine = one.plans[run.pages]
-            covered += mine
-            assert run.after == max(plan.after for plan in mine)
-            assert run.many is not None or len(mine) == 1
-            for at, plan in enumerate(mine, run.at):
-                cold = plan.groups[0].cold
-                if run.many is None:
-                    assert cold is None
-                else:
-                    assert cold.many is run.many[0]
-                    assert cold.at == at
-        assert covered == one.plans
+    found, covered = runs(plans), []
+    assert len(found) == sum(1 if number % 3 else 1 + more for number, (more, _) in enumerate(made))
+    for run in found:
+        mine = plans[run.pages]
+        covered += mine
+        assert run.after == max(plan.after for plan in mine)
+        assert run.many is not None or len(mine) == 1
+        for at, plan in enumerate(mine, run.at):
+            cold = plan.groups[0].cold
+            if run.many is None:
+                assert cold is None
+            else:
+                assert cold.many is run.many[0]
+                assert cold.at == at
+    assert covered == plans
 
 
 @pytest.mark.parametrize("apart", [(), (2,), (0, 3)])
@@ -187,7 +181,7 @@ def test_inputs_are_sent_to_their_pages_whether_read_at_once_or_one_by_one(apart
     ring = Ring(packing.sections, 7, DEVICE, packing.of_inputs)
     ring.take(2)
     ring.whole.fill_(7)
-    Stride(packing, ring.take(4), plans, 2, runs(plans, 2)).send_inputs()
+    Stride(packing, ring.take(4), plans, runs(plans)).send_inputs()
     wanted = packing.arrays(np.full(packing.bytes, 7, dtype=np.uint8))
     block = torch.zeros(packing.bytes, dtype=torch.uint8, device=DEVICE)
     turn = Turn(SimpleNamespace(block=block), ring, ring)

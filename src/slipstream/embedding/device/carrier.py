@@ -28,11 +28,9 @@ from slipstream.embedding.device.packing import Packing, room_for
 from slipstream.embedding.device.ring import NOTHING, Pages, Ring
 from slipstream.embedding.device.sections import Section, Sections
 from slipstream.embedding.device.stride import (
-    PIECES,
     STRIDES,
     Coming,
     Outcome,
-    Piece,
     Run,
     Stride,
     needs_of_all,
@@ -88,7 +86,7 @@ class Carrier:
         how: SayHow | None = None,
         together: int = 1,
     ) -> None:
-        self.together, self.piece = together, max(1, together // PIECES)
+        self.together = together
         self._arena, self.held = arena, Held(slow, arena, before_write)
         self._number, self._weights, self._how = number, weights, how
         self.compute, self._inward = Lane(arena.device, current=True), Lane(arena.device)
@@ -124,7 +122,7 @@ class Carrier:
     def prepare(self, coming: Sequence[Coming]) -> None:
         """Pack coming plans and send them ahead with their rows, in the order of their steps."""
         for some in strides(coming, self.together):
-            found = runs([one.plan for one in some], self.piece)
+            found = runs([one.plan for one in some])
             self._send(some, found)
 
     def _send(self, coming: Sequence[Coming], found: list[Run]) -> None:
@@ -133,7 +131,7 @@ class Carrier:
         packing = self._packing = self.packing_for(plans, found, self._packing)
         if self._in is None or self._in.sections is not packing.sections:
             self._in = self._ring(packing.sections, packing.of_inputs)
-        stride = Stride(packing, self._in.take(len(coming)), plans, self.piece, found)
+        stride = Stride(packing, self._in.take(len(coming)), plans, found)
         packing.pack_steps(plans, [one.factor for one in coming], stride.pages.stacked)
         for one, weights in zip(coming, stride.pages.stacked["weights"], strict=True):
             self._say_how(one, weights)
@@ -223,20 +221,15 @@ class Carrier:
             self.raise_what_failed()
             raise
 
-    def leave(self, stride: Stride, piece: Piece, outcome: Pages) -> None:
-        """A piece was asked for: what it gives is taken, and rows written back meanwhile.
+    def leave(self, stride: Stride, outcome: Pages) -> None:
+        """All steps of a stride were asked for: what they give is taken, its pages are free then.
 
-        After the last of a stride its pages may be used again.
+        Rows that leave are written back meanwhile.
         """
-        given = self.compute.mark()
-        if piece.last:
-            stride.pages.ring.give_back(stride.pages, given)
-        # Asked for here: whoever writes rows back may still be at work on those before.
-        given.before_more_in(self._outward)
-        with self._outward.used():
-            outcome.host.copy_(outcome.device, non_blocking=True)
-        self._under_way += len(piece.plans)
-        self._to_write.put(Outcome(outcome, piece, self._outward.mark()))
+        there = self.compute.mark()
+        stride.pages.ring.give_back(stride.pages, there)
+        self._under_way += len(stride.plans)
+        self._to_write.put(Outcome(outcome, stride, there))
 
     def done(self, *, wait: bool = False) -> list[Done]:
         """The steps whose results have come since the last time; `wait` has all of them come."""
@@ -345,9 +338,12 @@ class Carrier:
                 return
 
     def _write(self, given: Outcome) -> list[Done]:
-        given.there.wait()
-        plans = given.piece.plans
-        for run in given.piece.runs:
+        given.there.before_more_in(self._outward)
+        with self._outward.used():
+            given.pages.host.copy_(given.pages.device, non_blocking=True)
+        self._outward.mark().wait()
+        plans = given.stride.plans
+        for run in given.stride.runs:
             if run.many is not None:
                 self.held.write_run(run, given.pages)
                 continue
@@ -355,7 +351,7 @@ class Carrier:
             for number, group in enumerate(plan.groups):
                 self.held.write(number, tiers_of(group)[1].rows, arrays[f"{number}.left"])
         self.landed(plans[-1].step)  # first of all: rows of coming plans wait for it
-        for run in given.piece.runs:
+        for run in given.stride.runs:
             self.held.note(run, plans[run.page])
         said = given.pages.stacked
         losses = said["loss"][:, 0].tolist()

@@ -21,15 +21,13 @@ STRIDES = 4
 SCORED = 5
 """Batches that there is room for where they are scored: three wait, one is sent, one is scored."""
 _READ_AS = {"weight": "weights"}  # sections that have another name where inputs are read
-PIECES = 2
-"""Of a stride: what steps give goes back a piece at a time, so that less waits for it."""
 
 
 class Run(NamedTuple):
     """Plans in a row that were made together, or one that was not.
 
     Args:
-        page: The first of them, counted within their stride, or within their piece.
+        page: The first of them, counted within their stride.
         length: How many.
         after: The step whose write-backs must have landed before their rows are read.
         many: For each group what all plans say that were made together; None for one alone.
@@ -70,15 +68,15 @@ def needs_of_all(plans: Sequence[Plan], found: Sequence[Run]) -> dict[str, int]:
     return {name: max(one[name] for one in all_needs) for name in all_needs[0]}
 
 
-def runs(plans: Sequence[Plan], most: int) -> list[Run]:
-    """Which plans in a row were made together, `most` at a time: no run goes beyond a piece."""
+def runs(plans: Sequence[Plan]) -> list[Run]:
+    """Which plans in a row were made together."""
     found: list[Run] = []
     for page, plan in enumerate(plans):
         cold = plan.groups[0].cold if plan.groups else None
         if cold is None:
             found.append(Run(page, 1, plan.after))
             continue
-        last = found[-1] if found and page % most else None
+        last = found[-1] if found else None
         # All groups of a plan were made with those of the same other plans.
         if last and last.many and last.many[0] is cold.many and last.at + last.length == cold.at:
             page, length, after, many, at = last
@@ -103,22 +101,6 @@ class Coming(NamedTuple):
     number: int
 
 
-class Piece(NamedTuple):
-    """Some plans of a stride: what their steps give goes back together.
-
-    Args:
-        plans: The plans.
-        runs: Which of these were made together, counted within the piece.
-        page: The page of the first, in the ring.
-        last: Whether no other piece of its stride follows it.
-    """
-
-    plans: list[Plan]
-    runs: list[Run]
-    page: int
-    last: bool
-
-
 @dataclass
 class Stride:
     """Some plans on their way to the device, with the rows that come for them.
@@ -127,27 +109,15 @@ class Stride:
         packing: How they are packed.
         pages: Where, each in its page.
         plans: The plans, in the order of their steps.
-        piece: Plans of a piece; the last may have fewer.
-        runs: Which of the plans were made together, within pieces.
+        runs: Which of the plans were made together.
         there: When all of it is on the device.
     """
 
     packing: Packing
     pages: Pages
     plans: list[Plan]
-    piece: int
     runs: list[Run]
     there: Mark = field(default_factory=Mark)
-
-    def pieces(self) -> Iterator[Piece]:
-        """The plans, a piece at a time."""
-        for first in range(0, len(self.plans), self.piece):
-            end = first + self.piece
-            mine = [
-                run._replace(page=run.page - first) for run in self.runs if first <= run.page < end
-            ]
-            last = end >= len(self.plans)
-            yield Piece(self.plans[first:end], mine, self.pages.first + first, last)
 
     def send_inputs(self) -> None:
         """Copy the inputs of all plans to their pages: at once that were read at once.
@@ -187,16 +157,16 @@ def _follows(plan: Plan, other: Plan) -> bool:
 
 
 class Outcome(NamedTuple):
-    """What the steps of a piece gave, each in its page, on its way to the host.
+    """What the steps of a stride gave, each in its page, on its way to the host.
 
     Args:
         pages: Where it is.
-        piece: Of which plans.
+        stride: Of which plans.
         there: When it is there.
     """
 
     pages: Pages
-    piece: Piece
+    stride: Stride
     there: Mark
 
 
