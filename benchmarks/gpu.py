@@ -155,7 +155,6 @@ def sized(job: Job, tiny: bool) -> Job:
 
 def data_of(job: Job, tiny: bool, inputs: int = INPUTS) -> Made:
     """The data set of a job."""
-    inputs = inputs // 5 if job["shape"] == "terabyte" else inputs
     if tiny:
         return Made(job["shape"], job["exponent"], 6_000, 2_000)
     return Made(job["shape"], job["exponent"], inputs)
