@@ -27,6 +27,7 @@ from slipstream.data import batch as batch_module
 from slipstream.data.batch import BatchReader
 from slipstream.data.gather import Gather
 from slipstream.data.inputs import Inputs
+from slipstream.ordering import Cut
 
 
 @pytest.fixture(scope="module")
@@ -215,6 +216,31 @@ def test_batches_are_the_same_in_memory_that_pytorch_has(data):
             value = getattr(ours, one.name)
             if torch.is_tensor(value):
                 assert torch.equal(value, getattr(other, one.name)), one.name
+
+
+@given(data=st.data())
+def test_ranges_are_read_as_the_numbers_in_them(data):
+    dataset = data.draw(datasets())
+    rows = len(dataset.train)
+    cuts = []
+    for _ in range(data.draw(st.integers(1, 4))):
+        end = cuts[-1].numbers.stop if cuts else 0
+        start = end if data.draw(st.booleans()) else data.draw(st.integers(0, rows))
+        stop = data.draw(st.integers(start, min(start + 5, rows)))
+        cuts.append(Cut(range(start, stop), 0))
+        if len(cuts[-1].numbers) < 5:  # only the last may be short
+            break
+    numbers = [cut._replace(numbers=np.array(cut.numbers, dtype=np.int64)) for cut in cuts]
+    reader = BatchReader(dataset.train, 5, at_once=4)
+    for ours, other in zip(reader.read(cuts), reader.read(numbers), strict=True):
+        for name in ("numbers", "labels", "weights", "dense", "ids"):
+            assert torch.equal(getattr(ours, name), getattr(other, name)), name
+
+
+@pytest.mark.parametrize("some", [(-1, 3), (4990, 5001), (3, 2)])
+def test_consecutive_inputs_that_are_not_there_are_an_error(part, some):
+    with pytest.raises(DataError, match=f"no inputs {some[0]} to {some[1]}"):
+        Gather.between(part, *some)
 
 
 @pytest.mark.parametrize("wrong", [-1, 5000])

@@ -45,6 +45,24 @@ def test_two_worlds_of_different_size_together_read_every_input_once(order, batc
     np.testing.assert_array_equal(np.bincount(read, minlength=order.per_epoch), order.epochs)
 
 
+@given(order=orders(), data=st.data())
+def test_an_order_gives_the_batches_that_its_chunks_are_cut_into(order, data):
+    position = data.draw(st.integers(0, len(order)))
+    size, world = data.draw(st.integers(1, 50)), data.draw(st.integers(1, 4))
+    for rank in range(world):
+        ours = order.cuts(position, size, rank=rank, world_size=world)
+        theirs = into_batches(order.chunks(position), size, rank=rank, world_size=world)
+        for one, other in zip(ours, theirs, strict=True):
+            assert one[1:] == other[1:]
+            assert list(one.numbers) == other.numbers.tolist()
+
+
+def test_inputs_as_they_are_come_as_ranges_but_where_an_epoch_ends():
+    cuts = list(InputOrder(10, epochs=2).cuts(0, 4))
+    kinds = [isinstance(cut.numbers, range) for cut in cuts]
+    assert kinds == [True, True, False, True, True]
+
+
 @given(order=orders(), batch_size=st.integers(1, 50), world_size=st.integers(1, 4))
 def test_only_the_last_batch_is_short_and_ranks_share_it_evenly(order, batch_size, world_size):
     steps = _read(order, 0, batch_size, world_size)

@@ -20,6 +20,7 @@ from slipstream.embedding.kernels import cold as kernels
 from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.errors import DataError
 from slipstream.placement.cold import Cold, _Emitting
+from slipstream.placement.cold_tier import ColdTier
 from slipstream.placement.finished import Finished, can_finish
 from slipstream.placement.tier import Room
 from slipstream.placement.tiered import Tiered
@@ -177,14 +178,15 @@ def test_over_many_steps_slots_are_right_in_every_group_with_little_room(data):
     assert [len(slots) for slots in where] == [len(room.keep) for room in rooms], "all have left"
 
 
-@pytest.mark.parametrize(("slots", "together"), [(200, 4), (9, 1)])
+@pytest.mark.parametrize(("slots", "together"), [(200, {4}), (9, {1, 2})])
 def test_batches_of_several_groups_are_planned_at_once_where_all_groups_have_room(slots, together):
     layout = layout_of([90, 80], dims=(2, 4))
     batches = batches_of([90, 80], [5] * 12, 5, np.random.default_rng(0), at_once=4)
     rooms = [Room(min(slots, 90), np.arange(1)), Room(min(slots, 80), np.arange(1))]
     placed = list(Cold(layout, ["c0", "c1"], rooms, 8, at_once=4).place(batches, 1))
-    for one in placed:
-        assert {len(group.many.fills) - 1 for group in one.groups} == {together}
+    sizes = [{len(group.many.fills) - 1 for group in one.groups} for one in placed]
+    assert all(len(one) == 1 for one in sizes), "all groups of a batch with the same other batches"
+    assert set().union(*sizes) == together
 
 
 def test_rows_sent_away_are_awaited_before_they_come_again():
@@ -322,6 +324,66 @@ def test_what_is_made_quickly_has_every_field_of_its_class():
     for made in (plan, plan.groups[0]):
         assert not hasattr(type(made), "__post_init__")
         assert all(hasattr(made, one.name) for one in fields(made))
+
+
+@settings(max_examples=30)
+@given(st.data())
+def test_as_many_rows_leave_as_were_counted_before_they_had_slots(data):
+    layout, names, rooms, batches, at_once = drawn(data, 20)
+    counted, left = [], []
+    count_of, emit = ColdTier.leaving, ColdTier.emit
+
+    def counting(self, found, before, step):
+        counted.append((self, step, count_of(self, found, before, step)))
+        return counted[-1][2]
+
+    def emitting(self, found, before, step):
+        made = emit(self, found, before, step)
+        left.append((self, step, int(made.evicts[-1])))
+        return made
+
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(ColdTier, "leaving", counting))
+        stack.enter_context(mock.patch.object(ColdTier, "emit", emitting))
+        window = data.draw(st.integers(1, 6))
+        list(Cold(layout, names, rooms, window, at_once=at_once).place(batches, 3))
+    assert left == counted
+
+
+def test_the_window_goes_on_while_slots_are_handed_out(monkeypatch):
+    entered, enough = [], threading.Event()
+    enter, emit = kernels.enter, kernels.emit
+
+    def noted(*args):
+        entered.append(args[4])
+        if len(entered) == 4:  # the window has two, and there are two more
+            enough.set()
+        return enter(*args)
+
+    def late(*args):
+        assert enough.wait(10), f"only the batches of steps {entered} have entered"
+        return emit(*args)
+
+    monkeypatch.setattr(kernels, "enter", noted)
+    monkeypatch.setattr(kernels, "emit", late)
+    batches = batches_of([90], [5] * 12, 5, np.random.default_rng(0))
+    placed = Cold(layout_of([90]), ["c0"], [Room(80, np.arange(3))], 2, threads=True)
+    assert len(list(placed.place(batches, 1))) == 12
+
+
+def test_batches_that_were_read_together_are_planned_together_where_room_is_short():
+    draw = np.random.default_rng(0)
+    batches = batches_of([4000], [8] * 40, 8, draw, 4)
+    layout, names = layout_of([4000]), ["c0"]
+    rows = sum(len(one.groups[0].fill_rows) for one in _placed(layout, names, 400, batches))
+    for slots in (400, 90, 60, 45):  # the window, which is of 12 batches, needs some 90 of them
+        at = [one.groups[0].at for one in _placed(layout, names, slots, batches)]
+        assert at == [0, 1, 2, 3] * 10, slots
+    assert rows > 90
+
+
+def _placed(layout, names, slots, batches):
+    return list(Cold(layout, names, [Room(slots, np.arange(3))], 12, at_once=4).place(batches, 1))
 
 
 def test_slots_that_could_not_be_handed_out_are_not_handed_out_again():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -113,8 +113,8 @@ class Cold:
     ) -> Iterator[_Emitting | _Aside]:
         """Batches that are to be given their slots: meanwhile the window goes on behind them."""
         window: deque[_Some] = deque()
-        held: _Some | None = None  # batches for which there is no room yet
-        rest: _Some | None = None
+        held: _Some | None = None  # a batch for which there is no room yet
+        rest: _Some | None = None  # batches that have not entered yet
         number = last = step  # of the next plan, and of the next batch to enter
         while True:
             while held is None:
@@ -124,12 +124,17 @@ class Cold:
                 some = rest or next(coming, None)
                 if some is None:
                     break
+                # What was read together is planned and carried together, which takes far less time:
+                # as long as other batches leave, all of them wait until there is room for all.
+                if window and len(some.batches) > 1 and not some.surely_fits(tiers):
+                    rest = some
+                    break
                 some, rest = some.split(some.enter(tiers, number, last))
                 last += len(some.batches)
-                fit, held = some.split(some.fits(tiers, window))
+                fit, held = some.split(some.fits(tiers))
                 window += fit.wanted(tiers)
             if held is not None:
-                fit, held = held.split(held.fits(tiers, window))
+                fit, held = held.split(held.fits(tiers))
                 window += fit.wanted(tiers)
             if window:
                 some = window.popleft()
@@ -166,29 +171,26 @@ class _Some:
         All of these fit, but perhaps for the last. The next plan is that of `first`.
         """
         # Of several groups one may have no room where another has: then batches enter one by one.
-        pairs = zip(tiers, self._found, strict=True)
-        roomy = all(
-            one.bounds[-1] - one.bounds[0] <= tier.room - tier.wanted for tier, one in pairs
-        )
-        count = len(self.batches) if len(tiers) == 1 or roomy else 1
+        count = len(self.batches) if len(tiers) == 1 or self.surely_fits(tiers) else 1
         all_of = zip(tiers, self._found, self._before, self._new, strict=True)
         for tier, found, before, new in all_of:
             some = found.bounds[: count + 1]
             count = tier.enter(found.rows, some, first, step, before, new, self._after)
         return count
 
-    def fits(self, tiers: Sequence[ColdTier], window: Collection[_Some]) -> int:
-        """How many of them fit, from the first on.
+    def surely_fits(self, tiers: Sequence[ColdTier]) -> bool:
+        """Whether there is room for all of them, even if no two lookups were of the same row."""
+        pairs = zip(tiers, self._found, strict=True)
+        return all(one.bounds[-1] - one.bounds[0] <= tier.room - tier.wanted for tier, one in pairs)
 
-        As long as others leave before them they wait until all of them do: what was read together
-        is planned, packed and carried together, which takes far less time.
-        """
+    def fits(self, tiers: Sequence[ColdTier]) -> int:
+        """How many of them fit, from the first on."""
         counts = len(self.batches)
         for tier, new in zip(tiers, self._new, strict=True):
             counts = min(
                 counts, int(np.searchsorted(new.cumsum(), tier.room - tier.wanted, "right"))
             )
-        return 0 if window and counts < len(self.batches) else counts
+        return counts
 
     def split(self, count: int) -> tuple[_Some, _Some | None]:
         """The first `count`, and the others, if there are any."""
