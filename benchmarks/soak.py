@@ -38,6 +38,8 @@ GATHER, CARRIER = "slipstream.embedding.device.gather", "slipstream.embedding.de
 # Where work is held up: by whom it is done, and what is called.
 POINTS = {
     "looking at inputs": ("slipstream.placement.cold", "Cold", "look"),
+    "rows that enter the window": ("slipstream.placement.cold_tier", "ColdTier", "enter"),
+    "handing out slots": ("slipstream.placement.cold_tier", "ColdTier", "emit"),
     "reading rows": (GATHER, "Pool", "gather"),
     "reading rows of several steps": (GATHER, "Pool", "gather_pages"),
     "writing rows": (GATHER, "Pool", "scatter"),
