@@ -382,6 +382,21 @@ def test_batches_that_were_read_together_are_planned_together_where_room_is_shor
     assert rows > 90
 
 
+@pytest.mark.parametrize("slots", [500, 900, 2000])
+def test_rows_that_come_again_soon_do_not_leave_because_batches_were_read_together(slots):
+    # Nothing is kept and a few rows are looked up over and over: lookups say little of the room.
+    layout, names = layout_of([1000, 1000, 1000]), ["c0", "c1", "c2"]
+    room = [Room(slots, np.arange(0))]
+
+    def came(at_once):
+        draw = np.random.default_rng(0)
+        batches = batches_of([1000, 1000, 1000], [40] * 48, 40, draw, at_once)
+        placed = Cold(layout, names, room, 24, at_once=at_once).place(batches, 1)
+        return sum(len(one.groups[0].fill_rows) for one in placed)
+
+    assert came(4) < 1.2 * came(1)
+
+
 def _placed(layout, names, slots, batches):
     return list(Cold(layout, names, [Room(slots, np.arange(3))], 12, at_once=4).place(batches, 1))
 
@@ -452,9 +467,9 @@ def test_threads_read_no_more_than_a_few_times_beyond_the_window():
     with closing(made.place(reading(), 1)) as placed:
         for taken, _ in enumerate(islice(placed, 20)):
             time.sleep(5e-3)  # they would go on meanwhile
-            # One waits to be taken and one for that, two with slots to come, and one waits for the
-            # window, behind which one is taken and one waits.
-            assert len(read) <= taken + window + (1 + 1 + 2 + 1 + 1 + 1) * at_once
+            # One is in hand and one waits for that with its slots, one is given slots and two wait
+            # for that, and behind the window one waits and one is taken.
+            assert len(read) <= taken + window + (1 + 1 + 1 + 2 + 1 + 1) * at_once
 
 
 @settings(max_examples=20)

@@ -18,7 +18,9 @@ from slipstream.skew.popularity import Popularity, row_bytes
 AUTO_SHARE = 0.95
 """The share of accesses that the kept rows of an `auto` budget take."""
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_SPARE = 1.15  # room for batches that need more rows than they do on average
+# Room for batches that need more rows than they do on average. Where it is short, the window is
+# shorter for a while, and nothing else; where it is ample, fewer rows are kept.
+_SPARE = 1.15
 
 
 def budget_bytes(

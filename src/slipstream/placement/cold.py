@@ -20,8 +20,7 @@ from slipstream.placement.scan import Scanned, Scanner, kept_of, read_at_once, r
 from slipstream.placement.tier import Room
 from slipstream.plan import Emitted
 
-_PENDING = 2  # times that batches wait for their slots while the window goes on
-_EMITTED = 3  # times that batches wait to be packed
+_PENDING = 2  # times that batches have no slots yet while the window goes on behind them
 
 
 class ColdPlaced(NamedTuple):
@@ -40,10 +39,11 @@ class ColdPlaced(NamedTuple):
 class Cold:
     """Plans which rows are brought into the fast tier, and which leave it, looking ahead.
 
-    It decides as `Tiered` does with kept rows that stay the same (where several batches enter at
-    once the window moves on by as many, and rows may leave a little earlier), but looks only at
-    lookups of other rows, and leaves it to the device to find the slots of kept rows and the
-    distinct rows of a batch. That is what makes it several times faster.
+    It decides as `Tiered` does with kept rows that stay the same, but where several batches were
+    read at once: the window moves on by as many, and where room is short they wait until all of
+    them fit, so rows may leave a little earlier. It looks only at lookups of other rows, and leaves
+    it to the device to find the slots of kept rows and the distinct rows of a batch. That is what
+    makes it several times faster.
 
     Args:
         layout: Tables and features.
@@ -92,7 +92,7 @@ class Cold:
 
     def place(self, batches: Iterable[Batch], step: int) -> Generator[ColdPlaced, None, None]:
         """What comes before each batch and what leaves after it; the first has number `step`."""
-        steps = self._window + (_PENDING + 1) * self._at_once + 1
+        steps = self._window + _PENDING * self._at_once
         pending = _Pending()
         pairs = zip(self._rows, self._rooms, strict=True)
         tiers = [ColdTier(rows, room, steps, pending.settle) for rows, room in pairs]
@@ -103,8 +103,7 @@ class Cold:
             placed: Iterator[_Emitting | _Aside] = self._placed(tiers, coming, step, pending)
             if self._threads:
                 placed = stack.enter_context(Ahead(placed, _PENDING, "window"))
-                # Plans are packed many at a time: meanwhile the slots of others are handed out.
-                placed = stack.enter_context(Ahead(_emitted(placed), _EMITTED, "slots"))
+                placed = stack.enter_context(Ahead(_emitted(placed), 1, "slots"))
             for some in placed:
                 yield from some.plans()
 
@@ -113,7 +112,7 @@ class Cold:
     ) -> Iterator[_Emitting | _Aside]:
         """Batches that are to be given their slots: meanwhile the window goes on behind them."""
         window: deque[_Some] = deque()
-        held: _Some | None = None  # a batch for which there is no room yet
+        held: _Some | None = None  # batches for which there is no room yet
         rest: _Some | None = None  # batches that have not entered yet
         number = last = step  # of the next plan, and of the next batch to enter
         while True:
@@ -124,17 +123,12 @@ class Cold:
                 some = rest or next(coming, None)
                 if some is None:
                     break
-                # What was read together is planned and carried together, which takes far less time:
-                # as long as other batches leave, all of them wait until there is room for all.
-                if window and len(some.batches) > 1 and not some.surely_fits(tiers):
-                    rest = some
-                    break
                 some, rest = some.split(some.enter(tiers, number, last))
                 last += len(some.batches)
-                fit, held = some.split(some.fits(tiers))
+                fit, held = some.split(some.fits(tiers, bool(window)))
                 window += fit.wanted(tiers)
             if held is not None:
-                fit, held = held.split(held.fits(tiers))
+                fit, held = held.split(held.fits(tiers, bool(window)))
                 window += fit.wanted(tiers)
             if window:
                 some = window.popleft()
@@ -161,6 +155,7 @@ class _Some:
 
     def __init__(self, batches: list[Batch], found: list[Scanned]) -> None:
         self.batches, self._found = batches, found
+        self._whole = False  # whether all that was read together has entered at once
         self._after = np.zeros(len(batches), dtype=np.int64)
         self._new = [np.zeros(len(batches), dtype=np.int64) for _ in found]
         self._before = [np.empty((2, len(one.rows)), dtype=np.int32) for one in found]
@@ -168,29 +163,33 @@ class _Some:
     def enter(self, tiers: Sequence[ColdTier], first: int, step: int) -> int:
         """The rows of the first of them are used at the steps from `step` on; says of how many.
 
-        All of these fit, but perhaps for the last. The next plan is that of `first`.
+        Where all of them fit an empty tier all enter. Else all of these fit but perhaps for the
+        last. The next plan is that of `first`.
         """
+        pairs = zip(tiers, self._found, strict=True)
+        self._whole = all(one.bounds[-1] - one.bounds[0] <= tier.room for tier, one in pairs)
         # Of several groups one may have no room where another has: then batches enter one by one.
-        count = len(self.batches) if len(tiers) == 1 or self.surely_fits(tiers) else 1
+        count = len(self.batches) if self._whole or len(tiers) == 1 else 1
         all_of = zip(tiers, self._found, self._before, self._new, strict=True)
         for tier, found, before, new in all_of:
             some = found.bounds[: count + 1]
-            count = tier.enter(found.rows, some, first, step, before, new, self._after)
+            room = tier.room if self._whole else tier.room - tier.wanted
+            count = tier.enter(found.rows, some, first, step, room, before, new, self._after)
         return count
 
-    def surely_fits(self, tiers: Sequence[ColdTier]) -> bool:
-        """Whether there is room for all of them, even if no two lookups were of the same row."""
-        pairs = zip(tiers, self._found, strict=True)
-        return all(one.bounds[-1] - one.bounds[0] <= tier.room - tier.wanted for tier, one in pairs)
+    def fits(self, tiers: Sequence[ColdTier], others: bool) -> int:
+        """How many of them fit, from the first on.
 
-    def fits(self, tiers: Sequence[ColdTier]) -> int:
-        """How many of them fit, from the first on."""
+        What was read together is planned and carried together, which takes far less time. So as
+        long as there are `others` that leave before them, those that entered all at once wait until
+        there is room for all. Then there will be: they fit an empty tier.
+        """
         counts = len(self.batches)
         for tier, new in zip(tiers, self._new, strict=True):
             counts = min(
                 counts, int(np.searchsorted(new.cumsum(), tier.room - tier.wanted, "right"))
             )
-        return counts
+        return 0 if others and self._whole and counts < len(self.batches) else counts
 
     def split(self, count: int) -> tuple[_Some, _Some | None]:
         """The first `count`, and the others, if there are any."""
@@ -205,7 +204,7 @@ class _Some:
         ]
         made = _Some(self.batches[some], found)
         made._after, made._new = self._after[some], [new[some] for new in self._new]
-        made._before = self._before
+        made._before, made._whole = self._before, self._whole
         return made
 
     def wanted(self, tiers: Sequence[ColdTier]) -> list[_Some]:

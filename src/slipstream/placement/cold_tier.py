@@ -70,9 +70,7 @@ class ColdTier:
         settled: Waits until nothing is left to be emitted.
     """
 
-    def __init__(
-        self, rows: int, room: Room, steps: int, settled: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, rows: int, room: Room, steps: int, settled: Callable[[], None]) -> None:
         self._settled = settled
         self._known = in_memory((rows, 2))
         self._again: Array = np.zeros((steps, 0), dtype=np.uint8)
@@ -88,13 +86,16 @@ class ColdTier:
         bounds: Array,
         first: int,
         step: int,
+        room: int,
         before: Array,
         new: Array,
         after: Array,
     ) -> int:
-        """The rows of some batches are used from `step` on; says of how many that is known."""
+        """The rows of some batches are used from `step` on; says of how many that is known.
+
+        Those behind the first for which there is no `room` are left out.
+        """
         self._widen(int(np.diff(bounds).max(initial=0)))
-        room = self.room - self.wanted
         out = (before, self._again, new, after)
         return cold.enter(rows, bounds, self._known, first, step, room, *out)
 

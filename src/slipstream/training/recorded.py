@@ -131,6 +131,7 @@ class RecordedEngine(Engine):
     def pass_by(self, plan: Plan) -> None:
         """Do what a plan without inputs asks for: rows may come and go, nothing is trained."""
         stride = self._carrier.arrive(plan)
+        assert stride.plans == [plan], "a plan without inputs travels alone"
         outcome, turn = self._begin(stride)
         del self._numbers[plan.step]
         turn.read()
@@ -223,8 +224,10 @@ class RecordedEngine(Engine):
 
     def _run(self, turn: Turn, steps: Sequence[Frames]) -> None:
         """Steps in these frames: several as one recording, and what is left one by one."""
-        # Batches in several parts have them in other frames each time.
-        many = 1 if self._parts > 1 else min(self._carrier.together, _MOST_RECORDED)
+        together = self._carrier.together
+        many = -(-together // -(-together // _MOST_RECORDED))  # shared out evenly: none is left
+        if self._parts > 1:  # they have them in other frames each time
+            many = 1
         done = 0
         while len(steps) - done >= many > 1 and self._can_record(steps[done]):
             recording = self._recording_of(turn, steps[done], many)

@@ -79,8 +79,8 @@ def runs(plans: Sequence[Plan]) -> list[Run]:
         last = found[-1] if found else None
         # All groups of a plan were made with those of the same other plans.
         if last and last.many and last.many[0] is cold.many and last.at + last.length == cold.at:
-            page, length, after, many, at = last
-            found[-1] = Run(page, length + 1, max(after, plan.after), many, at)
+            after = max(last.after, plan.after)
+            found[-1] = Run(last.page, last.length + 1, after, last.many, last.at)
         else:
             many = tuple(group.cold.many for group in plan.groups if group.cold is not None)
             found.append(Run(page, 1, plan.after, many, cold.at))
