@@ -92,9 +92,8 @@ def jobs(parts: list[str], tiny: bool) -> Iterator[list[Job]]:
     if "busy" in parts:
         yield list(_busy(near))
     if "skewed" in parts:
-        yield from _engine(far, ["fast"])
+        yield from _engine(far, ["fast", "resident"])
         yield [_job("fbgemm", far, batch) for batch in BATCHES]
-        yield from _engine(far, ["resident"])
         yield [_job("hybrid", far, batch) for batch in BATCHES]
     if "own" in parts:
         ways = ("recorded", "by hand")
@@ -144,7 +143,7 @@ def _strategies(exponent: float, tiny: bool) -> Iterator[Job]:
 def sized(job: Job, tiny: bool) -> Job:
     """A job with its sizes: the real ones, or tiny ones."""
     batch = job["batch"]
-    job = {"warm": 12, "seconds": 2.0, "watched": 0, **job, "full_batch": batch}
+    job = {"warm": 12, "seconds": 1.5, "watched": 0, **job, "full_batch": batch}
     if not tiny:
         return {**job, "device": "cuda"}
     if job.get("memory") in ("5%", "2GiB"):
@@ -175,11 +174,13 @@ def run(some: list[Job], folder: Path) -> None:
     """Run jobs in this process, and say of each what was found as soon as it is known."""
     look_once()
     for job in some:
+        begun = time.monotonic()
         try:
             dataset = Dataset.open(folder / job["data"])
             found = KINDS.get(job.get("of", job["part"]), ours)(dataset, job)
         except Exception as error:
             found = {"why_not": f"{type(error).__name__}: {error}"}
+        found["took_seconds"] = round(time.monotonic() - begun, 1)
         print(MARK + json.dumps({**job, **found}), flush=True)
 
 

@@ -218,6 +218,22 @@ def test_batches_are_the_same_in_memory_that_pytorch_has(data):
                 assert torch.equal(value, getattr(other, one.name)), one.name
 
 
+def test_page_locked_memory_is_asked_for_before_it_is_needed(part, monkeypatch):
+    sizes = []
+
+    def empty(size, *, dtype, pin_memory):
+        assert pin_memory
+        sizes.append(size)
+        return torch.zeros(size, dtype=dtype)
+
+    for pinned in (False, True):
+        reader = BatchReader(part, 10, pin_memory=pinned)
+        with monkeypatch.context() as patched:
+            patched.setattr(batch_module.torch, "empty", empty)
+            reader.reserve(3)
+    assert sizes == [reader._memory._size] * 3
+
+
 @given(data=st.data())
 def test_ranges_are_read_as_the_numbers_in_them(data):
     dataset = data.draw(datasets())

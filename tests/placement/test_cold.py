@@ -209,6 +209,24 @@ def test_kept_rows_that_are_not_the_first_of_their_table_are_not_found_by_compar
     assert Cold(layout, names, [Room(9, np.array([0, 1, 9]))], 1).kept[0] is not None
     assert Cold(layout, names, [Room(9, np.array([0, 2]))], 1).kept[0] is None
     assert Cold(layout, names, [Room(9, np.array([9, 0]))], 1).kept[0] is None
+    assert Cold(layout, names, [Room(9, np.array([0, 1, 2, 1]))], 1).kept[0] is None
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.data())
+def test_how_many_rows_of_each_table_are_kept_is_found(sizes, data):
+    layout, names = layout_of(sizes), [f"c{n}" for n in range(len(sizes))]
+    limits = [data.draw(st.integers(0, size)) for size in sizes]
+    starts = layout.groups[0].starts
+    keep = np.concatenate([np.arange(a, a + n) for a, n in zip(starts, limits, strict=False)])
+    (kept,) = Cold(layout, names, [Room(sum(sizes) + 1, keep)], 1).kept
+    assert kept.limits.tolist() == limits
+    assert kept.bases.tolist() == [0, *np.cumsum(limits)[:-1].tolist()]
+    # Any other rows in their places: not the first of a table, or not in order.
+    other = data.draw(st.permutations(range(sum(sizes))))[: len(keep)]
+    (found,) = Cold(layout, names, [Room(sum(sizes) + 1, np.array(other, int))], 1).kept
+    first = [sum(a <= row < a + n for row in other) for a, n in zip(starts, sizes, strict=False)]
+    wanted = [row for a, n in zip(starts, first, strict=False) for row in range(a, a + n)]
+    assert (found is not None) == (other == wanted)
 
 
 @pytest.mark.parametrize("wrong", [-1, 9])

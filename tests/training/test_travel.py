@@ -4,7 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstream.config import Config, Placement
-from slipstream.training.travel import read_at_once, together, window_of
+from slipstream.training.travel import (
+    READ_AHEAD,
+    read_at_once,
+    reads_held,
+    together,
+    window_of,
+)
 
 
 @given(st.integers(1, 1 << 20), st.none() | st.integers(3, 300))
@@ -15,5 +21,15 @@ def test_while_plans_are_stepped_through_the_rows_of_the_next_can_be_read(size, 
     sent, read = together(config, []), read_at_once(config, [])
     assert 1 <= read <= sent
     assert window_of(config) - read >= 2 * sent
+    assert window_of(config) >= 3 * sent
     if window is None:
         assert sent == max(4, min(64, (1 << 18) // size)), "the window is long enough for the most"
+
+
+@given(st.integers(1, 1 << 20), st.integers(1, 1 << 26))
+def test_memory_is_kept_for_all_inputs_that_are_on_their_way_and_no_more_than_there_are(size, all_):
+    config = Config(strategy="fast", device="cuda", batch_size=size)
+    read, held = read_at_once(config, []), reads_held(config, [], all_)
+    assert (held - 1) * read * size < all_
+    if held * read * size < all_:
+        assert held * read >= READ_AHEAD * read + window_of(config) + 4 * together(config, [])

@@ -192,6 +192,10 @@ class BatchReader:
             )
         return batches
 
+    def reserve(self, reads: int) -> None:
+        """Have page-locked memory for so many times what is read at once, before it is needed."""
+        self._memory.reserve(reads)
+
     def _gather(self, cuts: Sequence[Cut], numbers: Array) -> Gather:
         """How to read the inputs of cuts, and their numbers one behind the other."""
         ranges = [cut.numbers for cut in cuts if isinstance(cut.numbers, range)]
@@ -267,6 +271,12 @@ class _Memory:
         self._size, self._pin_memory = size, pin_memory
         self._blocks: list[Array] = []
         self._lock = threading.Lock()
+
+    def reserve(self, blocks: int) -> None:
+        """Have torch keep so many page-locked blocks ready; other memory costs little when new."""
+        if self._pin_memory:
+            some = [self.take() for _ in range(blocks)]
+            some.clear()  # it keeps what it is given back
 
     def take(self) -> tuple[Array | Tensor, int]:
         """A block that nothing else uses, and where in it to begin."""

@@ -95,6 +95,13 @@ class Loader:
         """The first position in the order that no batch handed out so far has consumed."""
         return self._position
 
+    def reserve(self, reads: int) -> None:
+        """Have page-locked memory, if any, for what is read at once so many times.
+
+        A GPU does nothing while more of it is asked for, and that takes as long as many steps.
+        """
+        self._reader.reserve(reads)
+
     def state_dict(self) -> dict[str, Any]:
         """Where the loader stands, and in which order; what was read ahead is not part of it."""
         return {"position": self._position, "order": self.order.arguments()}

@@ -50,11 +50,14 @@ def kept_of(layout: Layout, group: Group, singles: Sequence[str], keep: Array) -
     limits, bases = {}, {}
     end = 0
     for table, start, stop in zip(group.tables, group.starts, group.starts[1:], strict=False):
-        count = int(np.count_nonzero((keep >= start) & (keep < stop)))
+        # Rows that are in order are the only ones that can be the first of each table.
+        count = min(max(0, int(np.searchsorted(keep, stop)) - end), stop - start)
         if not np.array_equal(keep[end : end + count], np.arange(start, start + count)):
             return None
         limits[table.name], bases[table.name] = count, end
         end += count
+    if end < len(keep):
+        return None
     features = [layout.features[n] for n in group.features]
     return Kept(
         columns=np.array([singles.index(f.column) for f in features], dtype=np.int64),

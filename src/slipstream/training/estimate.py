@@ -48,9 +48,6 @@ _PLANNED = 32  # bytes for each lookup of a batch that waits in the window
 _ROW, _RANKED = 12, 16
 _LIVE, _HOT = 2, 5  # decisions that hold at once; bytes of a row that say whether it is hot
 _READ_AHEAD, _AT_ONCE = 4, 1 << 15
-# Of batches on their way to a GPU: those that wait for the window, and those that left it. Measured
-# on an H200: so many were 8 % too few at batch 16,384 and 15 % too many at 2,048.
-_GROUPS_PLANNED, _STRIDES_HELD = 8, 2 + STRIDES
 # While a checkpoint is written, training goes on and keeps the rows that it changes.
 _WRITTEN_PER_SECOND, _TRAINED_PER_SECOND = 300e6, 50_000
 _STATES = {"sgd": 0, "adagrad": 1, "adam": 2}
@@ -290,13 +287,11 @@ def _loader(dataset: Dataset, config: Config, rooms: Sequence[Room] | None) -> i
     total = 0.0
     sizes = [config.batch_size, config.evaluate.batch_size or config.batch_size]
     if travel.plans_ahead(config, rooms):
-        read, sent = travel.read_at_once(config, rooms), travel.together(config, rooms)
-        batches = travel.window_of(config) + _STRIDES_HELD * sent
-        batches += (travel.READ_AHEAD + _GROUPS_PLANNED) * read
-        steps = build.steps_of(config, build.order_of(config, dataset))
+        read = travel.read_at_once(config, rooms)
         # Page-locked memory comes in powers of two.
         block = 1 << (math.ceil(input_bytes * sizes.pop(0) * read) - 1).bit_length()
-        total += block * math.ceil(min(batches, steps) / read)
+        inputs = len(build.order_of(config, dataset))
+        total += block * travel.reads_held(config, rooms, inputs)
     for size in sizes:
         at_once = max(1, _AT_ONCE // size)
         total += input_bytes * size * at_once * (math.ceil((_READ_AHEAD + 1) / at_once) + 2)

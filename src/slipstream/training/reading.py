@@ -27,7 +27,7 @@ def loader_of(
     at_once = travel.read_at_once(config, rooms)
     # A GPU takes inputs from where they were read.
     on_gpu = travel.kernels_for(config, rooms) == "gpu"
-    return Loader(
+    loader = Loader(
         dataset.train,
         config.batch_size,
         order=order,
@@ -37,3 +37,6 @@ def loader_of(
         at_once=at_once if ahead else None,
         look=placement.look if ahead else None,
     )
+    if ahead:
+        loader.reserve(travel.reads_held(config, rooms, len(order)))
+    return loader

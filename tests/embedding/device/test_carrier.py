@@ -8,15 +8,17 @@ import torch
 
 from slipstream.data.batch import Batch
 from slipstream.embedding.device import carrier as carrying
+from slipstream.embedding.device import held as holding
 from slipstream.embedding.device.arena import Arena
 from slipstream.embedding.device.carrier import Carrier
+from slipstream.embedding.device.held import Held
 from slipstream.embedding.device.stride import Coming, runs
 from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.embedding.tables import Embeddings
 from slipstream.placement.finished import Finished
 from slipstream.placement.tier import Room
 from slipstream.placement.tiered import Tiered
-from slipstream.plan import Planner
+from slipstream.plan import Moves, Planner
 
 LAYOUT = Layout((TableSpec("a", 9, 2),), (Feature("a", "a"),))
 
@@ -61,6 +63,23 @@ def test_of_plans_that_travel_together_each_is_read_when_what_it_waits_for_has_l
         assert carrier.arrive(plans[2]).plans == plans[2:]
     finally:
         carrier.close()
+
+
+@pytest.mark.parametrize("slots", [[2, 3, 4, 5], [5, 2, 3, 4], [1, 3, 5, 0], [2]])
+def test_rows_are_put_into_slots_that_follow_one_another_or_do_not(slots, monkeypatch):
+    monkeypatch.setattr(holding, "_AT_ONCE", 3)
+    stores = Embeddings(LAYOUT, seed=0).stores
+    arena = Arena(LAYOUT, [6], torch.device("cpu"))
+    held = Held(stores, arena, lambda *_: None)
+    try:
+        rows = np.array([7, 0, 8, 3])[: len(slots)]
+        held.put(0, Moves(rows, np.array(slots)))
+        wanted = np.zeros((6, stores[0].records.shape[1]), dtype=np.int32)
+        wanted[slots] = stores[0].records[rows]
+        assert wanted.any()
+        np.testing.assert_array_equal(arena.records[0].numpy(), wanted)
+    finally:
+        held.close()
 
 
 def test_pages_that_rows_come_in_have_room_for_as_many_to_leave(monkeypatch):

@@ -44,13 +44,16 @@ class Held:
 
     def put(self, number: int, moves: Moves) -> None:
         """Copy rows of the slow store into slots, now."""
-        records = self._arena.records[number]
+        records, slow = self._arena.records[number], self.slow[number].records
+        staged = np.empty((min(_AT_ONCE, len(moves.rows)), slow.shape[1]), dtype=np.int32)
         for begin in range(0, len(moves.rows), _AT_ONCE):
-            rows = moves.rows[begin : begin + _AT_ONCE]
-            slots = torch.from_numpy(moves.slots[begin : begin + _AT_ONCE])
-            slots = slots.long().to(records.device)
-            read = torch.from_numpy(self.slow[number].records[rows])
-            records[slots] = read.to(records.device)
+            rows, slots = (one[begin : begin + _AT_ONCE] for one in moves[:2])
+            self._pool.gather(slow, rows, staged)
+            read = torch.from_numpy(staged[: len(rows)])
+            if slots[-1] - slots[0] == len(slots) - 1 and np.all(np.diff(slots) == 1):
+                records[slots[0] : slots[-1] + 1].copy_(read)
+            else:
+                records[torch.from_numpy(slots).long().to(records.device)] = read.to(records.device)
         self._row_of[number][moves.slots] = moves.rows
 
     def take(self, number: int, all_rows: Array, slots: Array) -> None:
