@@ -208,7 +208,10 @@ class Placement(Section):
         allowed="a size such as 256MiB, a share such as 5%, or auto",
     )
     window: int | None = key(
-        None, "Most batches to look ahead; null is 200 for bagpipe, 8 for fast, else 1", least=1
+        None,
+        "Most batches to look ahead; null is 200 for bagpipe, 8 for fast (12 to 192 on a GPU), else "
+        "1",
+        least=1,
     )
     refresh_batches: int | None = key(
         None,
