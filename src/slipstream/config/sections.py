@@ -209,8 +209,8 @@ class Placement(Section):
     )
     window: int | None = key(
         None,
-        "Most batches to look ahead; null is 200 for bagpipe, 8 for fast (12 to 192 on a GPU), else "
-        "1",
+        "Most batches to look ahead; null is 200 for bagpipe, 8 for fast (on a GPU 12 to 192), "
+        "else 1",
         least=1,
     )
     refresh_batches: int | None = key(
