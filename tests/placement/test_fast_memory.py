@@ -19,7 +19,7 @@ from slipstream.placement.budget import (
     too_small_for_all,
     too_small_for_some,
 )
-from slipstream.placement.need import Needed, at_most, needed_by
+from slipstream.placement.need import Need, Needed, at_most, needed_by
 from slipstream.placement.tiered import Tiered
 from slipstream.plan import Planner
 from slipstream.skew.popularity import Popularity, row_bytes
@@ -170,6 +170,26 @@ def test_the_needed_rows_are_found_exactly_only_where_it_matters():
         ]
     assert needed_rows(tight, layout, dataset).largest == [max(exact)]
     assert needed_rows(wide, layout, dataset).largest == at_most(layout, 16, {})
+
+
+def test_batches_are_looked_at_once_for_a_data_set_and_only_those_of_an_epoch(monkeypatch):
+    dataset, looked, add = clicks(), [], Need.add
+    layout = _layout(dataset)
+
+    def noted(self, batch):
+        looked.append(batch.n_valid)
+        add(self, batch)
+
+    monkeypatch.setattr(Need, "add", noted)
+    first = config("placement.fast_memory=1%")
+    found = needed_rows(first, layout, dataset)
+    assert sum(looked) == len(dataset.train)
+    again = needed_rows(first.with_settings(["epochs=3"]), _layout(dataset), dataset)
+    assert again is found
+    assert sum(looked) == len(dataset.train), "nothing was looked at again"
+    needed_rows(first.with_settings(["batch_size=8"]), layout, dataset)
+    needed_rows(first, layout, clicks())
+    assert sum(looked) == 3 * len(dataset.train), "other batches, and another data set"
 
 
 def test_auto_keeps_rows_for_the_stated_share_and_leaves_room_for_a_batch():

@@ -11,7 +11,11 @@ from slipstream.compiled import compiled
 from slipstream.data.batch import Batch
 from slipstream.data.inputs import Array
 from slipstream.embedding.spec import Layout
+from slipstream.embedding.store import in_memory
+from slipstream.near import AHEAD, ask_for
 from slipstream.skew.popularity import Popularity
+
+_SEEN, _BLOCK = 0, 1
 
 
 def at_most(layout: Layout, batch_size: int, longest: Mapping[str, int]) -> list[int]:
@@ -63,10 +67,12 @@ class Need:
 
     def __init__(self, layout: Layout, singles: Sequence[str], popularity: Popularity) -> None:
         blocks = len(popularity.blocks.rows)
-        self._block_of = popularity.block_of()
+        # Of each row the last batch that needed it beside its block: both are looked at.
+        self._known = [in_memory((group.rows, 2)) for group in layout.groups]
+        for known, block_of in zip(self._known, popularity.block_of(), strict=True):
+            known[:, _SEEN], known[:, _BLOCK] = -1, block_of
         self._beyond = [np.zeros(blocks + 1, dtype=np.int64) for _ in layout.groups]
         self._by_block = np.zeros(blocks, dtype=np.int64)
-        self._seen = [np.full(group.rows, -1, dtype=np.int32) for group in layout.groups]
         self._batches = 0
         self._sizes, self._fewest = popularity.sizes, (1, 0)
         self._singles: list[list[tuple[int, int, int]]] = []
@@ -84,8 +90,8 @@ class Need:
         """Look at one more batch; ids that are no row of their table are left to training."""
         ids = batch.ids[: batch.n_valid].numpy()
         needed = 0
-        for number, seen in enumerate(self._seen):
-            mine = (seen, self._batches, self._block_of[number], self._by_block)
+        for number, known in enumerate(self._known):
+            mine = (known, self._batches, self._by_block)
             for place, start, rows in self._singles[number]:
                 _count_new(ids[:, place], start, rows, *mine)
             for column, start, rows in self._lists[number]:
@@ -113,13 +119,15 @@ def needed_by(
 
 @compiled
 def _count_new(
-    ids: Array, start: int, rows: int, seen: Array, batch: int, block_of: Array, by_block: Array
+    ids: Array, start: int, rows: int, known: Array, batch: int, by_block: Array
 ) -> None:
     """Count, by their block, the rows that this batch had not needed before."""
-    for k in range(len(ids)):
-        if 0 <= ids[k] < rows and seen[start + ids[k]] != batch:
-            seen[start + ids[k]] = batch
-            by_block[block_of[start + ids[k]]] += 1
+    for k in range(-AHEAD, len(ids)):
+        if k + AHEAD < len(ids) and 0 <= ids[k + AHEAD] < rows:
+            ask_for(known, start + ids[k + AHEAD], 0)
+        if k >= 0 and 0 <= ids[k] < rows and known[start + ids[k], _SEEN] != batch:
+            known[start + ids[k], _SEEN] = batch
+            by_block[known[start + ids[k], _BLOCK]] += 1
 
 
 @compiled

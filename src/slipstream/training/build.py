@@ -13,7 +13,6 @@ import torch
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.inputs import Array
-from slipstream.data.loader import Loader
 from slipstream.embedding.spec import Layout
 from slipstream.embedding.tables import Embeddings
 from slipstream.errors import ConfigError
@@ -29,7 +28,7 @@ from slipstream.placement.budget import (
 )
 from slipstream.placement.finished import Finished, can_finish
 from slipstream.placement.hot import HotInputs
-from slipstream.placement.need import Needed, at_most, needed_by
+from slipstream.placement.need import Needed, at_most
 from slipstream.placement.popularity import Refresh
 from slipstream.placement.resident import Resident
 from slipstream.placement.tier import Room
@@ -42,6 +41,7 @@ from slipstream.skipping.rules import rule
 from slipstream.training import travel
 from slipstream.training.dense import DensePart, worth_compiling
 from slipstream.training.engine import Engine
+from slipstream.training.needed import needed_by_batches
 from slipstream.training.strategies import Tier, answers
 
 COUNTED = 1 << 20
@@ -257,9 +257,9 @@ def fast_bytes(config: Config, layout: Layout, dataset: Dataset, needed: Needed)
 def needed_rows(config: Config, layout: Layout, dataset: Dataset) -> Needed:
     """The most rows that a batch needs, or a bound where that is small.
 
-    Every batch is looked at only where the fast tier is so small that it matters. With hot and
-    cold inputs apart these are the batches of the same inputs as they come: what is in a batch of
-    one kind depends on the rows that are kept.
+    The batches of an epoch are looked at only where the fast tier is so small that it matters. With
+    hot and cold inputs apart these are batches of the same inputs as they come: what is in a batch
+    of one kind depends on the rows that are kept.
     """
     lists = dataset.manifest.parts["train"].lists
     longest = {name: stats.longest for name, stats in lists.items()}
@@ -267,10 +267,7 @@ def needed_rows(config: Config, layout: Layout, dataset: Dataset) -> Needed:
     budget = budget_bytes(config.placement.fast_memory, layout, lambda: all_bytes(layout))
     if _SMALL_BATCH * least_bytes(row_bytes(layout), bound) <= budget:
         return Needed(bound)
-    singles = [column.name for column in dataset.schema.singles]
-    with Loader(dataset.train, config.batch_size, order=order_of(config, dataset)) as loader:
-        popularity = Popularity.of(layout, dataset.counts)
-        return needed_by(layout, singles, popularity, loader)
+    return needed_by_batches(layout, dataset, config.batch_size, order_of(config, dataset))
 
 
 def tiered_of(
