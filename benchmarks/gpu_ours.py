@@ -31,8 +31,8 @@ _FOUND = build.rooms_of, build.needed_rows
 def look_once() -> None:
     """Have what is found out of a data set before a run found once, and from its first inputs.
 
-    Every process would look at a whole epoch for the batch that needs the most rows, and the
-    estimate beside each run would share the fast tier out again.
+    Runs without an end would look at every batch for the one that needs the most rows, and the
+    estimate beside each run would do all of it again.
     """
     rooms_of, needed_rows = _FOUND
 

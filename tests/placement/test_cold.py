@@ -19,6 +19,7 @@ from slipstream.embedding.device.stride import needs_of_all, runs
 from slipstream.embedding.kernels import cold as kernels
 from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.errors import DataError
+from slipstream.placement import cold as planning_cold
 from slipstream.placement.cold import Cold, _Emitting
 from slipstream.placement.cold_tier import ColdTier
 from slipstream.placement.finished import Finished, can_finish
@@ -290,6 +291,41 @@ def test_threads_that_stall_at_random_give_the_plans_of_one_thread_with_little_r
     assert not planning()
 
 
+class _AsFarAsItMay:
+    """As `Ahead`, by no thread: as much is made ahead of who takes it as may be."""
+
+    def __init__(self, things, waiting, name):
+        self._things, self._waiting, self._made = things, waiting, []
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        while len(self._made) <= self._waiting and (one := next(self._things, None)) is not None:
+            self._made.append(one)
+        if not self._made:
+            raise StopIteration
+        return self._made.pop(0)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_slots_that_are_handed_out_as_late_as_may_be_give_the_same_plans(data):
+    layout, names, rooms, batches, at_once = drawn(data, 40)
+    window = data.draw(st.integers(1, 12))
+    wanted = Cold(layout, names, rooms, window, at_once=at_once).place(batches, 3)
+    with mock.patch.object(planning_cold, "Ahead", _AsFarAsItMay):
+        late = Cold(layout, names, rooms, window, True, at_once).place(batches, 3)
+        found = list(map(said, late))
+    assert found == list(map(said, wanted))
+
+
 def test_some_batches_of_many_groups_do_not_fit_and_some_are_planned_at_once():
     """What the property above is about does happen, with threads too."""
     draw = np.random.default_rng(0)
@@ -400,8 +436,9 @@ def test_batches_that_were_read_together_are_planned_together_where_room_is_shor
     assert rows > 90
 
 
+@pytest.mark.parametrize("window", [12, 24])
 @pytest.mark.parametrize("slots", [500, 900, 2000])
-def test_rows_that_come_again_soon_do_not_leave_because_batches_were_read_together(slots):
+def test_rows_that_come_again_soon_do_not_leave_because_batches_were_read_together(slots, window):
     # Nothing is kept and a few rows are looked up over and over: lookups say little of the room.
     layout, names = layout_of([1000, 1000, 1000]), ["c0", "c1", "c2"]
     room = [Room(slots, np.arange(0))]
@@ -409,7 +446,7 @@ def test_rows_that_come_again_soon_do_not_leave_because_batches_were_read_togeth
     def came(at_once):
         draw = np.random.default_rng(0)
         batches = batches_of([1000, 1000, 1000], [40] * 48, 40, draw, at_once)
-        placed = Cold(layout, names, room, 24, at_once=at_once).place(batches, 1)
+        placed = Cold(layout, names, room, window, at_once=at_once).place(batches, 1)
         return sum(len(one.groups[0].fill_rows) for one in placed)
 
     assert came(4) < 1.2 * came(1)

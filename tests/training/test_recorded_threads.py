@@ -13,6 +13,7 @@ import pytest
 import torch
 from small_runs import clicks, config, skewed, stop_after
 
+from slipstream.data.loader import Loader
 from slipstream.embedding.device import carrier
 from slipstream.embedding.device.arena import Arena
 from slipstream.embedding.device.carrier import Carrier
@@ -61,6 +62,21 @@ def test_threads_that_stall_at_random_change_no_bit(strategy, tmp_path, monkeypa
         train(data, wanted, tmp_path / "cut", hooks=stop_after(9))
     resumed = train(data, wanted, tmp_path / "cut", resume=True)
     assert resumed["weights_digest"] == whole["weights_digest"]
+
+
+def test_memory_for_inputs_on_their_way_is_reserved_before_the_first_step(tmp_path, monkeypatch):
+    said, step_all = [], RecordedEngine.step_all
+
+    def stepping(self, plans):
+        said.append("step")
+        return step_all(self, plans)
+
+    monkeypatch.setattr(Loader, "reserve", lambda self, reads: said.append(reads))
+    monkeypatch.setattr(RecordedEngine, "step_all", stepping)
+    data, wanted = clicks(3000), keys("evaluate.at=[]")
+    train(data, wanted, tmp_path / "run")
+    assert said[0] == travel.reads_held(wanted, [], len(data.train)) > 1
+    assert set(said[1:]) == {"step"}
 
 
 def test_a_run_that_is_stopped_leaves_no_thread(tmp_path, monkeypatch):

@@ -106,7 +106,10 @@ class InputOrder:
         """As `into_batches` cuts an order that is not shuffled, but nothing is counted up here."""
         check_share(batch_size, rank, world_size)
         step = batch_size * world_size
-        assert position >= 0, "an order begins at 0"
+        if position < 0:
+            raise ConfigError(
+                f"Position {position} does not lie within this order of {len(self)} inputs."
+            )
         while position < len(self):
             stop = min(position + step, len(self))
             mine = range(position, stop)

@@ -41,9 +41,9 @@ class Cold:
 
     It decides as `Tiered` does with kept rows that stay the same, but where several batches were
     read at once: the window moves on by as many, and where room is short they wait until all of
-    them fit, so rows may leave a little earlier. It looks only at lookups of other rows, and leaves
-    it to the device to find the slots of kept rows and the distinct rows of a batch. That is what
-    makes it several times faster.
+    them fit. So rows may leave earlier, and little where the window is several times as long. It
+    looks only at lookups of other rows, and leaves it to the device to find the slots of kept rows
+    and the distinct rows of a batch. That is what makes it several times faster.
 
     Args:
         layout: Tables and features.
@@ -92,7 +92,7 @@ class Cold:
 
     def place(self, batches: Iterable[Batch], step: int) -> Generator[ColdPlaced, None, None]:
         """What comes before each batch and what leaves after it; the first has number `step`."""
-        steps = self._window + _PENDING * self._at_once
+        steps = self._window + _PENDING * self._at_once  # not one fewer: rows would mix
         pending = _Pending()
         pairs = zip(self._rows, self._rooms, strict=True)
         tiers = [ColdTier(rows, room, steps, pending.settle) for rows, room in pairs]

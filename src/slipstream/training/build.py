@@ -257,9 +257,9 @@ def fast_bytes(config: Config, layout: Layout, dataset: Dataset, needed: Needed)
 def needed_rows(config: Config, layout: Layout, dataset: Dataset) -> Needed:
     """The most rows that a batch needs, or a bound where that is small.
 
-    The batches of an epoch are looked at only where the fast tier is so small that it matters. With
-    hot and cold inputs apart these are batches of the same inputs as they come: what is in a batch
-    of one kind depends on the rows that are kept.
+    Every batch is looked at only where the fast tier is so small that it matters. With hot and
+    cold inputs apart these are the batches of the same inputs as they come: what is in a batch of
+    one kind depends on the rows that are kept.
     """
     lists = dataset.manifest.parts["train"].lists
     longest = {name: stats.longest for name, stats in lists.items()}

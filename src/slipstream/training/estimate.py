@@ -81,7 +81,8 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
 
     Args:
         dataset: What will be trained on; only its manifest is read, and, where there is a fast tier
-            or checkpoints are saved on the way, how often each id occurs.
+            or checkpoints are saved on the way, how often each id occurs. Where the fast tier is so
+            small that a batch may not fit, all inputs are read.
         config: How.
 
     Example:

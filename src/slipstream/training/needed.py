@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from slipstream.data.dataset import Dataset
@@ -20,11 +19,10 @@ _FOUND: WeakKeyDictionary[Dataset, dict[tuple[Layout, int, InputOrder], Needed]]
 def needed_by_batches(
     layout: Layout, dataset: Dataset, batch_size: int, order: InputOrder
 ) -> Needed:
-    """The most rows that a batch of the first epoch needs.
+    """The most rows that a batch needs.
 
-    Later epochs have the same inputs: looked at, each would take as long as the first and say
-    nearly the same, and a batch that does not fit after all is trained in the slow tier. What was
-    found is kept as long as the data set is: it is asked for several times before a run begins.
+    What was found is kept as long as the data set is: it is asked for several times before a run
+    begins, and all inputs are read for it.
 
     Args:
         layout: Tables and features.
@@ -32,11 +30,10 @@ def needed_by_batches(
         batch_size: Inputs of a batch.
         order: In what order they come.
     """
-    first = replace(order, epochs=min(1, order.epochs))
-    found, key = _FOUND.setdefault(dataset, {}), (layout, batch_size, first)
+    found, key = _FOUND.setdefault(dataset, {}), (layout, batch_size, order)
     if key not in found:
         singles = [column.name for column in dataset.schema.singles]
-        with Loader(dataset.train, batch_size, order=first) as loader:
+        with Loader(dataset.train, batch_size, order=order) as loader:
             popularity = Popularity.of(layout, dataset.counts)
             found[key] = needed_by(layout, singles, popularity, loader)
     return found[key]

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 
 import torch
 from torch import Tensor
@@ -223,24 +223,25 @@ class RecordedEngine(Engine):
         return self.dense.flat
 
     def _run(self, turn: Turn, steps: Sequence[Frames]) -> None:
-        """Steps in these frames: several as one recording, and what is left one by one."""
-        together = self._carrier.together
-        many = -(-together // -(-together // _MOST_RECORDED))  # shared out evenly: none is left
-        if self._parts > 1:  # they have them in other frames each time
-            many = 1
+        """Steps in these frames: several as one recording, where that is possible."""
         done = 0
-        while len(steps) - done >= many > 1 and self._can_record(steps[done]):
-            recording = self._recording_of(turn, steps[done], many)
-            if recording is not None:
-                recording.replay()
-                done += many
-        for used in steps[done:]:
-            recording = self._recording_of(turn, used, 1) if self._can_record(used) else None
-            if recording is not None:
-                recording.replay()
-            else:
-                self._turn_over(turn, used)
-            self._warm[used] += 1
+        # Batches in several parts have them in other frames each time.
+        together = 1 if self._parts > 1 else self._carrier.together
+        for size in recordings_of(len(steps), together):
+            some, done = steps[done : done + size], done + size
+            if size > 1 and self._replayed(turn, some[0], size):
+                continue
+            for used in some:
+                if not self._replayed(turn, used, 1):
+                    self._turn_over(turn, used)
+                self._warm[used] += 1
+
+    def _replayed(self, turn: Turn, used: Frames, steps: int) -> bool:
+        """Replay so many steps in these frames, if there is a recording of them or can be one."""
+        recording = self._recording_of(turn, used, steps) if self._can_record(used) else None
+        if recording is not None:
+            recording.replay()
+        return recording is not None
 
     def _can_record(self, used: Frames) -> bool:
         """Whether a step in these frames can be recorded: what it needs was compiled for them."""
@@ -321,6 +322,28 @@ class RecordedEngine(Engine):
         loss.backward()
         gives["logits"].copy_(logits.detach())
         gives["loss"].copy_(loss.detach().reshape(1))
+
+
+def recordings_of(steps: int, together: int) -> list[int]:
+    """How many steps at a time are recorded, one after the other.
+
+    Those that travel together are shared out evenly. Fewer are what comes before something that is
+    due: what is left of them is no recording of its own.
+
+    Args:
+        steps: How many there are.
+        together: The most there can be.
+
+    Example:
+        >>> recordings_of(26, 26), recordings_of(17, 17), recordings_of(18, 26)
+        ([13, 13], [8, 9], [13, 1, 1, 1, 1, 1])
+    """
+    times = -(-together // _MOST_RECORDED)
+    if steps == together:
+        ends = [steps * number // times for number in range(times + 1)]
+        return [end - begin for begin, end in pairwise(ends)]
+    most = -(-together // times)
+    return [most] * (steps // most) + [1] * (steps % most)
 
 
 def _said(all_done: Iterable[Done]) -> Iterator[Stepped]:

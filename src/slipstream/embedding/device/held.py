@@ -47,7 +47,8 @@ class Held:
         records, slow = self._arena.records[number], self.slow[number].records
         staged = np.empty((min(_AT_ONCE, len(moves.rows)), slow.shape[1]), dtype=np.int32)
         for begin in range(0, len(moves.rows), _AT_ONCE):
-            rows, slots = (one[begin : begin + _AT_ONCE] for one in moves[:2])
+            some = slice(begin, begin + _AT_ONCE)
+            rows, slots = moves.rows[some], moves.slots[some]
             self._pool.gather(slow, rows, staged)
             read = torch.from_numpy(staged[: len(rows)])
             if slots[-1] - slots[0] == len(slots) - 1 and np.all(np.diff(slots) == 1):
