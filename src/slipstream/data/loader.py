@@ -98,7 +98,7 @@ class Loader:
     def reserve(self, reads: int) -> None:
         """Have page-locked memory, if any, for what is read at once so many times.
 
-        A GPU does nothing while more of it is asked for, and that takes as long as many steps.
+        Each block takes as long to ask for as many steps of a GPU.
         """
         self._reader.reserve(reads)
 
