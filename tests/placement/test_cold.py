@@ -1,97 +1,26 @@
 """Planning only what is not kept, beside planning everything."""
 
-import threading
-import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import fields, replace
-from itertools import count, islice
 from unittest import mock
 
 import numpy as np
 import pytest
 import torch
+from cold_batches import batches_of, drawn, layout_of, prefixes, said
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstream.data.batch import Batch, Together
+from slipstream.data.batch import Batch
 from slipstream.embedding.device.packing import needs
 from slipstream.embedding.device.stride import needs_of_all, runs
-from slipstream.embedding.kernels import cold as kernels
-from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.errors import DataError
-from slipstream.placement import cold as planning_cold
-from slipstream.placement.cold import Cold, _Emitting
+from slipstream.placement.cold import Cold
 from slipstream.placement.cold_tier import ColdTier
 from slipstream.placement.finished import Finished, can_finish
 from slipstream.placement.tier import Room
 from slipstream.placement.tiered import Tiered
 from slipstream.plan import Planner
-
-
-def layout_of(rows, dims=(2,)):
-    """A table for each number of rows; those of one dimension are a group."""
-    tables = tuple(TableSpec(f"t{n}", size, dims[n % len(dims)]) for n, size in enumerate(rows))
-    return Layout(tables, tuple(Feature(f"c{n}", f"t{n}") for n in range(len(rows))))
-
-
-def batches_of(rows, sizes, capacity, draw, at_once=1):
-    """Batches, of which some were read at once: those lie side by side."""
-    made, position = [], 0
-    whole = np.zeros((len(sizes), capacity, len(rows)), dtype=np.int32)
-    for number, n in enumerate(sizes):
-        ids = whole[number]
-        first = number // at_once * at_once
-        some = sizes[first : first + at_once]
-        mine = torch.from_numpy(whole[first : first + at_once])
-        inputs = torch.arange(mine.shape[0] * capacity).view(-1, capacity)
-        together = Together({"ids": mine, "numbers": inputs}, sum(some), len(some))
-        for column, size in enumerate(rows):
-            skewed = draw.random(n) ** 4 * size
-            ids[:n, column] = skewed.astype(np.int32)
-        numbers = torch.arange(position, position + capacity)
-        position += n
-        zeros = torch.zeros(capacity)
-        made.append(
-            Batch(
-                numbers,
-                zeros,
-                zeros,
-                zeros[:, None],
-                torch.from_numpy(ids),
-                n,
-                position,
-                together=together if len(some) > 1 else None,
-                place=number - first,
-            )
-        )
-    return made
-
-
-def prefixes(layout, shares, number=0):
-    group = layout.groups[number]
-    pieces = [
-        np.arange(start, start + int(table.rows * share))
-        for table, start, share in zip(group.tables, group.starts, shares, strict=False)
-    ]
-    return np.concatenate(pieces)
-
-
-def drawn(data, count):
-    """Batches, and rooms with little room beside the rows that stay, all drawn by Hypothesis."""
-    draw = np.random.default_rng(data.draw(st.integers(0, 999)))
-    rows = data.draw(st.lists(st.integers(1, 40), min_size=2, max_size=6))
-    layout = layout_of(rows, data.draw(st.sampled_from([(2,), (2, 4)])))
-    capacity, at_once = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 8))
-    read = data.draw(st.sampled_from([1, at_once]))
-    sizes = [1 + step * capacity // (count + 1) for step in range(count)]  # ever larger
-    if read > 1:
-        sizes = [capacity] * count
-    batches = batches_of(rows, sizes, capacity, draw, read)
-    rooms = []
-    for number in range(len(layout.groups)):
-        keep = prefixes(layout, draw.random(len(rows)) / 2, number)
-        rooms.append(Room(len(keep) + data.draw(st.integers(1, 60)), keep))
-    return layout, [f"c{n}" for n in range(len(rows))], rooms, batches, at_once
 
 
 @settings(max_examples=40)
@@ -252,110 +181,6 @@ def test_a_batch_that_does_not_fit_is_trained_aside_and_the_next_has_its_slots()
     assert sorted(last.fill_slots.tolist()) == sorted(first.fill_slots.tolist())
 
 
-def slowly(random, work):
-    """The same work, after a pause of random length: threads come in ever another order."""
-
-    def later(*args):
-        time.sleep(random.choice([0, 0, 1e-3]))
-        return work(*args)
-
-    return later
-
-
-def planning():
-    """The threads that plan."""
-    names = tuple(f"slipstream-{name}" for name in ("slots", "window"))
-    return [one.name for one in threading.enumerate() if one.name.startswith(names)]
-
-
-def said(placed):
-    """All that a plan says, to be compared."""
-    groups = [[array.tolist() for array in plan[:6]] + [plan.at] for plan in placed.groups]
-    return placed.batch.next_position, groups, placed.after, placed.aside
-
-
-@settings(max_examples=60)
-@given(st.data())
-def test_threads_that_stall_at_random_give_the_plans_of_one_thread_with_little_room(data):
-    layout, names, rooms, batches, at_once = drawn(data, 30)
-    window = data.draw(st.integers(1, 6))
-    wanted = Cold(layout, names, rooms, window, at_once=at_once).place(batches, 3)
-    random = np.random.default_rng(0)
-    with ExitStack() as stack:
-        for name in ("enter", "emit", "found"):
-            stall = slowly(random, getattr(kernels, name))
-            stack.enter_context(mock.patch.object(kernels, name, stall))
-        made = Cold(layout, names, rooms, window, True, at_once).place(batches, 3)
-        found = list(map(said, made))
-    assert found == list(map(said, wanted))
-    assert not planning()
-
-
-class _AsFarAsItMay:
-    """As `Ahead`, by no thread: as much is made ahead of who takes it as may be."""
-
-    def __init__(self, things, waiting, name):
-        self._things, self._waiting, self._made = things, waiting, []
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        while len(self._made) <= self._waiting and (one := next(self._things, None)) is not None:
-            self._made.append(one)
-        if not self._made:
-            raise StopIteration
-        return self._made.pop(0)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-
-@settings(max_examples=60)
-@given(st.data())
-def test_slots_that_are_handed_out_as_late_as_may_be_give_the_same_plans(data):
-    layout, names, rooms, batches, at_once = drawn(data, 40)
-    window = data.draw(st.integers(1, 12))
-    wanted = Cold(layout, names, rooms, window, at_once=at_once).place(batches, 3)
-    with mock.patch.object(planning_cold, "Ahead", _AsFarAsItMay):
-        late = Cold(layout, names, rooms, window, True, at_once).place(batches, 3)
-        found = list(map(said, late))
-    assert found == list(map(said, wanted))
-
-
-def test_some_batches_of_many_groups_do_not_fit_and_some_are_planned_at_once():
-    """What the property above is about does happen, with threads too."""
-    draw = np.random.default_rng(0)
-    layout, names = layout_of([40, 30, 20], (2, 4)), ["c0", "c1", "c2"]
-    batches = batches_of([40, 30, 20], [6] * 30, 6, draw, 5)
-    rooms = [Room(9, np.arange(2)), Room(7, np.arange(1))]
-    placed = list(Cold(layout, names, rooms, 5, True, 5).place(batches, 1))
-    assert {one.aside for one in placed} == {True, False}
-    one_group = Cold(layout_of([40, 30, 20]), names, [Room(60, np.arange(2))], 9, True, 5)
-    assert {one.groups[0].at for one in one_group.place(batches, 1)} == {0, 1, 2, 3, 4}
-
-
-@pytest.mark.parametrize("threads", [False, True])
-@pytest.mark.parametrize("which", ["found", "enter", "emit"])
-def test_an_error_in_a_thread_is_raised_where_plans_are_asked_for(which, threads, monkeypatch):
-    batches = batches_of([90, 7], [5] * 30, 5, np.random.default_rng(0))
-    work, calls = getattr(kernels, which), count()
-
-    def fail(*args):
-        if next(calls) == 8:
-            raise MemoryError("no memory is left")
-        return work(*args)
-
-    monkeypatch.setattr(kernels, which, fail)
-    made = Cold(layout_of([90, 7]), ["c0", "c1"], [Room(60, np.arange(3))], 3, threads)
-    with pytest.raises(MemoryError, match="no memory is left"):
-        list(made.place(batches, 1))
-    assert not planning()
-
-
 @settings(max_examples=20)
 @given(st.data())
 def test_plans_made_together_need_the_room_that_each_of_them_needs(data):
@@ -404,27 +229,6 @@ def test_as_many_rows_leave_as_were_counted_before_they_had_slots(data):
     assert left == counted
 
 
-def test_the_window_goes_on_while_slots_are_handed_out(monkeypatch):
-    entered, enough = [], threading.Event()
-    enter, emit = kernels.enter, kernels.emit
-
-    def noted(*args):
-        entered.append(args[4])
-        if len(entered) == 4:  # the window has two, and there are two more
-            enough.set()
-        return enter(*args)
-
-    def late(*args):
-        assert enough.wait(10), f"only the batches of steps {entered} have entered"
-        return emit(*args)
-
-    monkeypatch.setattr(kernels, "enter", noted)
-    monkeypatch.setattr(kernels, "emit", late)
-    batches = batches_of([90], [5] * 12, 5, np.random.default_rng(0))
-    placed = Cold(layout_of([90]), ["c0"], [Room(80, np.arange(3))], 2, threads=True)
-    assert len(list(placed.place(batches, 1))) == 12
-
-
 def test_batches_that_were_read_together_are_planned_together_where_room_is_short():
     draw = np.random.default_rng(0)
     batches = batches_of([4000], [8] * 40, 8, draw, 4)
@@ -454,77 +258,6 @@ def test_rows_that_come_again_soon_do_not_leave_because_batches_were_read_togeth
 
 def _placed(layout, names, slots, batches):
     return list(Cold(layout, names, [Room(slots, np.arange(3))], 12, at_once=4).place(batches, 1))
-
-
-def test_slots_that_could_not_be_handed_out_are_not_handed_out_again():
-    calls = []
-
-    class Fails:
-        def emit(self, tiers, step):
-            calls.append(step)
-            raise MemoryError("no memory is left")
-
-    emitting = _Emitting(Fails(), [], 7)
-    for _ in range(2):
-        with pytest.raises(MemoryError):
-            emitting.emitted()
-    assert calls == [7]
-
-
-@pytest.mark.parametrize("threads", [False, True])
-def test_an_error_of_whoever_reads_batches_is_raised_where_plans_are_asked_for(threads):
-    def read():
-        yield from batches_of([90], [5] * 9, 5, np.random.default_rng(0))
-        raise OSError("the disk is gone")
-
-    with pytest.raises(OSError, match="the disk is gone"):
-        list(Cold(layout_of([90]), ["c0"], [Room(60, np.arange(3))], 3, threads).place(read(), 1))
-    assert not planning()
-
-
-@pytest.mark.parametrize("taken", [0, 1, 7, 29, 30])
-def test_what_is_closed_half_way_leaves_no_thread_and_can_be_begun_again(taken):
-    batches = batches_of([90, 7], [5] * 30, 5, np.random.default_rng(0), 3)
-    cold = Cold(layout_of([90, 7]), ["c0", "c1"], [Room(60, np.arange(3))], 4, True, 3)
-    whole = list(map(said, cold.place(batches, 1)))
-    placed = cold.place(batches, 1)
-    assert [said(one) for one in islice(placed, taken)] == whole[:taken]
-    if taken < 10:  # near the end, the thread has seen all batches
-        assert bool(planning()) == (taken > 0)
-    placed.close()
-    assert not planning()
-    assert list(map(said, cold.place(batches, 1))) == whole, "no scanner was lost"
-
-
-@given(st.integers(1, 6), st.integers(1, 4))
-def test_without_threads_no_batch_is_read_before_the_window_reaches_it(window, at_once):
-    read = []
-
-    def reading():
-        for batch in batches_of([9], [1] * 20, 1, np.random.default_rng(0), at_once):
-            read.append(batch)
-            yield batch
-
-    made = Cold(layout_of([9]), ["c0"], [Room(9, np.arange(1))], window, at_once=at_once)
-    for taken, _ in enumerate(made.place(reading(), 1)):
-        assert len(read) <= taken + window
-
-
-def test_threads_read_no_more_than_a_few_times_beyond_the_window():
-    window, at_once, read = 6, 3, []
-
-    def reading():
-        for batch in batches_of([9], [1] * 90, 1, np.random.default_rng(0), at_once):
-            read.append(batch)
-            yield batch
-
-    made = Cold(layout_of([9]), ["c0"], [Room(9, np.arange(1))], window, True, at_once)
-    with closing(made.place(reading(), 1)) as placed:
-        for taken, _ in enumerate(islice(placed, 20)):
-            time.sleep(5e-3)  # they would go on meanwhile
-            # One is in hand and one waits for that with its slots, one is given slots and two wait
-            # for that, and behind the window one waits and one is taken.
-            assert len(read) <= taken + window + (1 + 1 + 1 + 2 + 1 + 1) * at_once
 
 
 @settings(max_examples=20)

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from small_runs import clicks, config, lines, skewed, stop_after
 
 from slipstream import Lists
@@ -19,7 +17,7 @@ from slipstream.training import build, travel
 from slipstream.training.checkpoint import Checkpoints
 from slipstream.training.dense import DensePart
 from slipstream.training.loop import StoppedError, train
-from slipstream.training.recorded import RecordedEngine, recordings_of
+from slipstream.training.recorded import RecordedEngine
 from slipstream.training.verify import verify
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -226,15 +224,3 @@ def test_the_engine_is_the_one_for_a_gpu():
     engine = build.engine_of(wanted, model, 0, rooms=build.rooms_of(wanted, model.layout, data))
     assert isinstance(engine, RecordedEngine)
     engine.tables.close()
-
-
-@given(st.integers(1, 64), st.data())
-def test_what_travels_together_is_a_few_recordings_of_as_good_as_one_size(together, data):
-    whole = recordings_of(together, together)
-    assert sum(whole) == together
-    assert max(whole) <= 16
-    assert max(whole) - min(whole) <= 1
-    steps = data.draw(st.integers(0, together))
-    sizes = recordings_of(steps, together)
-    assert sum(sizes) == steps
-    assert set(sizes) <= {1, *whole}, "no other sizes are recorded"

@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from slipstream.data.dataset import Part
 from slipstream.data.gather import PAGE, Gather, page_start
 from slipstream.data.inputs import Array, Ragged
 from slipstream.data.layout import Field, fixed_fields
-from slipstream.ordering import Cut
+from slipstream.ordering import Cut, joined
 from slipstream.quick import quick
 
 _TORCH = {"f4": torch.float32, "i4": torch.int32, "i8": torch.int64}
@@ -198,11 +197,10 @@ class BatchReader:
 
     def _gather(self, cuts: Sequence[Cut], numbers: Array) -> Gather:
         """How to read the inputs of cuts, and their numbers one behind the other."""
-        ranges = [cut.numbers for cut in cuts if isinstance(cut.numbers, range)]
-        if len(ranges) == len(cuts) and all(a.stop == b.start for a, b in pairwise(ranges)):
-            count_up(numbers, ranges[0].start)
-            return Gather.between(self.part, ranges[0].start, ranges[-1].stop)
-        np.concatenate([_array(cut.numbers) for cut in cuts], out=numbers)
+        whole = joined([cut.numbers for cut in cuts], out=numbers)
+        if isinstance(whole, range):
+            count_up(numbers, whole.start)
+            return Gather.between(self.part, whole.start, whole.stop)
         return Gather.of(self.part, numbers)
 
     def _carved(self, batches: int) -> tuple[dict[str, Tensor], dict[str, Array]]:
@@ -245,10 +243,6 @@ class BatchReader:
         values = torch.empty(len(ragged.values), dtype=dtype, pin_memory=self.pin_memory)
         values.numpy()[:] = ragged.values
         return ListBatch(values, offsets)
-
-
-def _array(numbers: Array | range) -> Array:
-    return np.arange(numbers.start, numbers.stop) if isinstance(numbers, range) else numbers
 
 
 def _references(blocks: list[Array], index: int) -> int:

@@ -1,7 +1,7 @@
 """In what order inputs come."""
 
 from slipstream.ordering.apart import Apart
-from slipstream.ordering.batching import Chunk, Cut, check_share, into_batches
+from slipstream.ordering.batching import Chunk, Cut, as_array, check_share, into_batches, joined
 from slipstream.ordering.order import InputOrder
 from slipstream.ordering.protocol import Order
 from slipstream.ordering.scheduler import Rates
@@ -13,6 +13,8 @@ __all__ = [
     "InputOrder",
     "Order",
     "Rates",
+    "as_array",
     "check_share",
     "into_batches",
+    "joined",
 ]

@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from slipstream.data.inputs import Array
 from slipstream.errors import ConfigError
 
+Numbers = Array | range
+"""Some numbers; a range where all follow one another, and whoever gives them knows it."""
+
 
 class Chunk(NamedTuple):
     """Consecutive inputs of an order: where each stands in it, and its number in the part.
 
     Args:
-        positions: Where each stands; a range where all follow one another.
+        positions: Where each stands.
         numbers: Its number in the part.
         ends: Whether a batch ends with the last of them, full or not.
     """
 
-    positions: Array | range
-    numbers: Array
+    positions: Numbers
+    numbers: Numbers
     ends: bool = False
-
-    def where(self, some: slice) -> Array:
-        """Where some of the inputs stand."""
-        found = self.positions[some]
-        return np.arange(found.start, found.stop) if isinstance(found, range) else found
 
 
 class Cut(NamedTuple):
     """The inputs of one batch on one rank, and the position at which the next batch begins.
 
     Args:
-        numbers: The inputs; a range where all follow one another, and whoever cuts knows it.
+        numbers: The inputs.
         next_position: Where the next batch begins.
         skipped: The inputs between the batch before and the next that are not trained, of all
             ranks; None where nothing decides about that.
@@ -43,7 +42,7 @@ class Cut(NamedTuple):
         decision: The number of the decision by which inputs were skipped.
     """
 
-    numbers: Array | range
+    numbers: Numbers
     next_position: int
     skipped: Array | None = None
     logit_offset: Array | None = None
@@ -69,7 +68,7 @@ def into_batches(
     """
     check_share(batch_size, rank, world_size)
     step = batch_size * world_size
-    left: list[Chunk] = []
+    left: deque[Chunk] = deque()
     held = 0
     for chunk in chunks:
         if chunk is None:
@@ -77,34 +76,39 @@ def into_batches(
             continue
         left.append(chunk)
         held += len(chunk.numbers)
-        if held >= step:
-            positions, numbers = _joined(left)
-            whole = held - held % step
-            for first in range(0, whole, step):
-                start = first + rank * batch_size
-                after = int(positions[first + step - 1]) + 1
-                yield Cut(numbers[start : start + batch_size], after)
-            left = [Chunk(positions[whole:], numbers[whole:])] if whole < held else []
-            held -= whole
+        while held >= step:
+            positions, numbers = _taken(left, step)
+            yield Cut(numbers[rank * batch_size :][:batch_size], int(positions[-1]) + 1)
+            held -= step
         if held and chunk.ends:
-            yield _short(left, rank, world_size)
-            left, held = [], 0
+            yield _short(left, held, rank, world_size)
+            held = 0
     if held:
-        yield _short(left, rank, world_size)
+        yield _short(left, held, rank, world_size)
 
 
-def _short(chunks: list[Chunk], rank: int, world_size: int) -> Cut:
-    positions, numbers = _joined(chunks)
-    return Cut(shared_out(numbers, rank, world_size), int(positions[-1]) + 1)
+def _short(left: deque[Chunk], held: int, rank: int, world_size: int) -> Cut:
+    positions, numbers = _taken(left, held)
+    return Cut(numbers[share_of(held, rank, world_size)], int(positions[-1]) + 1)
 
 
-Numbers = TypeVar("Numbers", Array, range)
+def _taken(left: deque[Chunk], count: int) -> tuple[Numbers, Numbers]:
+    """The positions and numbers of the first inputs of some chunks, which are taken off these."""
+    taken = []
+    while count:
+        positions, numbers, _ = left.popleft()
+        taken.append((positions[:count], numbers[:count]))
+        if len(numbers) > count:
+            left.appendleft(Chunk(positions[count:], numbers[count:]))
+        count -= len(taken[-1][1])
+    where, which = zip(*taken, strict=True)
+    return joined(where), joined(which)
 
 
-def shared_out(numbers: Numbers, rank: int, world_size: int) -> Numbers:
+def share_of(inputs: int, rank: int, world_size: int) -> slice:
     """One rank's share of a step with fewer inputs than fit."""
-    start, stop = (len(numbers) * r // world_size for r in (rank, rank + 1))
-    return numbers[start:stop]
+    start, stop = (inputs * r // world_size for r in (rank, rank + 1))
+    return slice(start, stop)
 
 
 def check_share(batch_size: int, rank: int, world_size: int) -> None:
@@ -120,11 +124,21 @@ def check_share(batch_size: int, rank: int, world_size: int) -> None:
         )
 
 
-def _joined(chunks: list[Chunk]) -> tuple[Array | range, Array]:
-    if len(chunks) == 1:
-        return chunks[0][:2]
-    numbers = np.concatenate([one.numbers for one in chunks])
-    ranges = [one.positions for one in chunks if isinstance(one.positions, range)]
-    if len(ranges) == len(chunks) and all(a.stop == b.start for a, b in pairwise(ranges)):
-        return range(ranges[0].start, ranges[-1].stop), numbers
-    return np.concatenate([one.where(slice(None)) for one in chunks]), numbers
+def joined(some: Sequence[Numbers], out: Array | None = None) -> Numbers:
+    """Numbers one behind the other: a range, if they are one all together.
+
+    Args:
+        some: The numbers.
+        out: Where to put them, if they are no range.
+    """
+    ranges = [one for one in some if isinstance(one, range)]
+    if len(ranges) == len(some) and all(a.stop == b.start for a, b in pairwise(ranges)):
+        return range(ranges[0].start, ranges[-1].stop)
+    if len(some) == 1 and out is None:
+        return some[0]
+    return np.concatenate([as_array(one) for one in some], out=out)
+
+
+def as_array(numbers: Numbers) -> Array:
+    """The same numbers, in memory."""
+    return np.arange(numbers.start, numbers.stop) if isinstance(numbers, range) else numbers

@@ -12,7 +12,7 @@ import numpy as np
 
 from slipstream.data.inputs import Array
 from slipstream.errors import ConfigError
-from slipstream.ordering.batching import Chunk, Cut, check_share, into_batches, shared_out
+from slipstream.ordering.batching import Chunk, Cut, into_batches
 from slipstream.ordering.mixing import ROUNDS, mixed, permutation
 
 RUN = 8
@@ -72,10 +72,7 @@ class InputOrder:
 
     def numbers(self, start: int, stop: int) -> Array:
         """The input numbers at positions start to stop, as int64."""
-        if not 0 <= start <= stop <= len(self):
-            raise ConfigError(
-                f"Positions {start} to {stop} do not lie within this order of {len(self)} inputs."
-            )
+        self._check(start, stop)
         pieces = []
         while start < stop:
             epoch, first = divmod(start, self.per_epoch)
@@ -87,42 +84,21 @@ class InputOrder:
     def chunks(self, start: int = 0, step: int = 1) -> Iterator[Chunk | None]:
         """The rest of the sequence from a position on, piece by piece, for steps of any size."""
         del step
+        self._check(min(start, len(self)), len(self))
         while start < len(self):
-            stop = min(start - start % self.per_epoch % _CHUNK + _CHUNK, len(self))
-            yield Chunk(range(start, stop), self.numbers(start, stop))
+            epoch, first = divmod(start, self.per_epoch)
+            last = min(first - first % _CHUNK + _CHUNK, self.per_epoch)
+            stop = start + last - first
+            as_is = self.seed is None  # then nothing need be counted up here
+            numbers = range(first, last) if as_is else self._within_epoch(epoch, first, last)
+            yield Chunk(range(start, stop), numbers)
             start = stop
 
     def cuts(
         self, position: int, batch_size: int, *, rank: int = 0, world_size: int = 1
     ) -> Iterator[Cut | None]:
         """The batches of one rank from a position on."""
-        if self.seed is None:
-            return self._as_they_are(position, batch_size, rank, world_size)
         return into_batches(self.chunks(position), batch_size, rank=rank, world_size=world_size)
-
-    def _as_they_are(
-        self, position: int, batch_size: int, rank: int, world_size: int
-    ) -> Iterator[Cut]:
-        """As `into_batches` cuts an order that is not shuffled, but nothing is counted up here."""
-        check_share(batch_size, rank, world_size)
-        step = batch_size * world_size
-        if position < 0:
-            raise ConfigError(
-                f"Position {position} does not lie within this order of {len(self)} inputs."
-            )
-        while position < len(self):
-            stop = min(position + step, len(self))
-            mine = range(position, stop)
-            if len(mine) == step:
-                mine = mine[rank * batch_size : (rank + 1) * batch_size]
-            else:
-                mine = shared_out(mine, rank, world_size)
-            first = mine.start % self.per_epoch
-            if first + len(mine) <= self.per_epoch:
-                yield Cut(range(first, first + len(mine)), stop)
-            else:
-                yield Cut(self.numbers(mine.start, mine.stop), stop)
-            position = stop
 
     def arguments(self) -> dict[str, Any]:
         """What makes it another sequence if it differs, and the number of epochs."""
@@ -135,6 +111,12 @@ class InputOrder:
 
     def tell(self, number: int, loss: float) -> None:
         """Nothing follows from a loss."""
+
+    def _check(self, start: int, stop: int) -> None:
+        if not 0 <= start <= stop <= len(self):
+            raise ConfigError(
+                f"Positions {start} to {stop} do not lie within this order of {len(self)} inputs."
+            )
 
     def _within_epoch(self, epoch: int, first: int, last: int) -> Array:
         if self.seed is None:

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from slipstream.data.inputs import Array
-from slipstream.ordering import InputOrder, Order
+from slipstream.ordering import InputOrder, Order, as_array
 from slipstream.skipping.accesses import Reader
 from slipstream.skipping.chance import uniform
 from slipstream.skipping.decision import Decision
@@ -94,6 +94,6 @@ class Classifier:
         for chunk in self._order.chunks(start, self.rule.context.batch_size):
             if chunk is None or start == stop:
                 break
-            pieces.append(chunk.numbers[: stop - start])
+            pieces.append(as_array(chunk.numbers[: stop - start]))
             start += len(pieces[-1])
         return np.concatenate([*pieces, self._base.numbers(start, stop)])

@@ -9,7 +9,7 @@ import numpy as np
 
 from slipstream.data.inputs import Array
 from slipstream.ordering import Chunk, Cut, Order, check_share
-from slipstream.ordering.batching import shared_out
+from slipstream.ordering.batching import as_array, share_of
 from slipstream.skipping.decision import Decision, Decisions
 
 _AT_ONCE = 1 << 14  # inputs that are judged together
@@ -105,7 +105,7 @@ class Skipped:
                     yield None
                 by = now
                 some = slice(at, at + _AT_ONCE)
-                positions, numbers = chunk.where(some), chunk.numbers[some]
+                positions, numbers = as_array(chunk.positions[some]), as_array(chunk.numbers[some])
                 verdict = self._judge(by, positions, numbers)
                 used = 0
                 while used < len(numbers):
@@ -129,18 +129,13 @@ class Skipped:
     def _cut(
         self, filling: _Filling, after: int, by: Decision, batch: int, rank: int, world_size: int
     ) -> Cut:
-        full = filling.full
         numbers, offset, skipped = filling.take()
         self._batch_at = {k: v for k, v in self._batch_at.items() if v > self.decisions.done}
         self._batch_at[after] = batch + 1
-        if full:
-            size = len(numbers) // world_size
-            mine = slice(rank * size, (rank + 1) * size)
-            return Cut(
-                numbers[mine], after, skipped, None if offset is None else offset[mine], by.number
-            )
-        offset = None if offset is None else shared_out(offset, rank, world_size)
-        return Cut(shared_out(numbers, rank, world_size), after, skipped, offset, by.number)
+        # Of a full step, too, this is as many inputs for each rank.
+        mine = share_of(len(numbers), rank, world_size)
+        offset = None if offset is None else offset[mine]
+        return Cut(numbers[mine], after, skipped, offset, by.number)
 
 
 class _Filling:

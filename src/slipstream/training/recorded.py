@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -36,9 +36,9 @@ from slipstream.training.bench import Bench, Turn
 from slipstream.training.dense import DensePart
 from slipstream.training.engine import Engine, Scored, Stepped, weighted_loss
 from slipstream.training.flat import PARAMETERS, FlatOptimizer
+from slipstream.training.travel import RECORDED
 
 _BEFORE_RECORDING = 3
-_MOST_RECORDED = 16  # steps of one recording
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 """The loss of a batch: of its logits, labels, weights, and what is added to logits."""
 
@@ -223,18 +223,16 @@ class RecordedEngine(Engine):
         return self.dense.flat
 
     def _run(self, turn: Turn, steps: Sequence[Frames]) -> None:
-        """Steps in these frames: several as one recording, where that is possible."""
-        done = 0
+        """Steps in these frames: several as one recording, and what is left one by one."""
         # Batches in several parts have them in other frames each time.
-        together = 1 if self._parts > 1 else self._carrier.together
-        for size in recordings_of(len(steps), together):
-            some, done = steps[done : done + size], done + size
-            if size > 1 and self._replayed(turn, some[0], size):
-                continue
-            for used in some:
-                if not self._replayed(turn, used, 1):
-                    self._turn_over(turn, used)
-                self._warm[used] += 1
+        many = 1 if self._parts > 1 else min(self._carrier.together, RECORDED)
+        done = 0
+        while len(steps) - done >= many > 1 and self._replayed(turn, steps[done], many):
+            done += many
+        for used in steps[done:]:
+            if not self._replayed(turn, used, 1):
+                self._turn_over(turn, used)
+            self._warm[used] += 1
 
     def _replayed(self, turn: Turn, used: Frames, steps: int) -> bool:
         """Replay so many steps in these frames, if there is a recording of them or can be one."""
@@ -322,28 +320,6 @@ class RecordedEngine(Engine):
         loss.backward()
         gives["logits"].copy_(logits.detach())
         gives["loss"].copy_(loss.detach().reshape(1))
-
-
-def recordings_of(steps: int, together: int) -> list[int]:
-    """How many steps at a time are recorded, one after the other.
-
-    Those that travel together are shared out evenly. Fewer are what comes before something that is
-    due: what is left of them is no recording of its own.
-
-    Args:
-        steps: How many there are.
-        together: The most there can be.
-
-    Example:
-        >>> recordings_of(26, 26), recordings_of(17, 17), recordings_of(18, 26)
-        ([13, 13], [8, 9], [13, 1, 1, 1, 1, 1])
-    """
-    times = -(-together // _MOST_RECORDED)
-    if steps == together:
-        ends = [steps * number // times for number in range(times + 1)]
-        return [end - begin for begin, end in pairwise(ends)]
-    most = -(-together // times)
-    return [most] * (steps // most) + [1] * (steps % most)
 
 
 def _said(all_done: Iterable[Done]) -> Iterator[Stepped]:

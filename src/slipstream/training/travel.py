@@ -15,6 +15,8 @@ READERS = 5
 """Threads that read inputs for a GPU, and look at them."""
 READ_AHEAD = READERS + 2
 """Times as many batches are read ahead as are at once."""
+RECORDED = 16
+"""The most steps that one recording has."""
 # What travels to a GPU together: every hand-over from thread to thread costs as much as some steps.
 _TOGETHER_BATCHES, _TOGETHER_INPUTS = 64, 1 << 18
 _STRIDES = 3  # times as many batches are in the window of a GPU as travel together
@@ -61,11 +63,16 @@ def together(config: Config, rooms: Sequence[Room] | None) -> int:
     """
     if not plans_ahead(config, rooms):
         return 1
-    return max(1, min(window_of(config) // _STRIDES, _most_together(config)))
+    return _whole(max(1, min(window_of(config) // _STRIDES, _most_together(config))))
 
 
 def _most_together(config: Config) -> int:
-    return max(4, min(_TOGETHER_BATCHES, _TOGETHER_INPUTS // config.batch_size))
+    return _whole(max(4, min(_TOGETHER_BATCHES, _TOGETHER_INPUTS // config.batch_size)))
+
+
+def _whole(plans: int) -> int:
+    """So many plans that no step is left over beside whole recordings."""
+    return plans if plans < RECORDED else plans - plans % RECORDED
 
 
 def read_at_once(config: Config, rooms: Sequence[Room] | None) -> int:
