@@ -63,7 +63,7 @@ def into_batches(
 
     Example:
         >>> from slipstream.ordering import InputOrder
-        >>> [cut.numbers.tolist() for cut in into_batches(InputOrder(5).chunks(), 2)]
+        >>> [list(cut.numbers) for cut in into_batches(InputOrder(5).chunks(), 2)]
         [[0, 1], [2, 3], [4]]
     """
     check_share(batch_size, rank, world_size)
