@@ -40,6 +40,11 @@ def train(stores, step, before_update=lambda *_: None):
         store.records[rows] = store.records[rows] * 3 + step
 
 
+def say(*words):
+    """A line in one write: `print` may make several, with a kill or another process between."""
+    os.write(1, (" ".join(map(str, words)) + "\n").encode())
+
+
 def save_until_killed(folder):
     """What the process that is killed does: goes on from the newest, and says what it has saved."""
     save.RANGE_BYTES = 20_000  # many files, so that there are many moments to be killed at
@@ -48,7 +53,7 @@ def save_until_killed(folder):
     if found := newest(folder):
         _, state = load(found, stores)
         step = state["step"]
-    print("ready", flush=True)
+    say("ready")
     while True:
         step += 1
         train(stores, step, checkpoints.before_update)
@@ -56,7 +61,7 @@ def save_until_killed(folder):
             checkpoints.begin(step, stores, {}, {"step": step})
         if checkpoints.last_saved != told:
             told = checkpoints.last_saved
-            print(told, flush=True)
+            say(told)
 
 
 HERE_AGAIN = "import os, sys; sys.path[:0] = sys.argv[2:]\nimport test_process as here\n"
@@ -66,8 +71,8 @@ for _ in sys.stdin:
     child = os.fork()
     if not child:
         here.save_until_killed(sys.argv[1])
-    print("child", child, flush=True)
-    print("ended", os.waitpid(child, 0)[1], flush=True)
+    here.say("child", child)
+    here.say("ended", os.waitpid(child, 0)[1])
 """
 
 
