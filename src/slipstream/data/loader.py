@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from queue import SimpleQueue
 from typing import Any
@@ -35,6 +35,9 @@ class Loader:
         pin_memory: Put batches in page-locked memory, for copies to a GPU beside its work.
         at_once: The most batches that are read at a time; None chooses.
         look: Finds something out of batches as soon as they are read; it is in `together.seen`.
+        wait: Waits until the order knows more, where it decides on the way and another thread has
+            it go on. Then only full numbers of batches are read at a time, whenever that is. None
+            raises an error where the next batch is not decided.
 
     Example:
         >>> loader = Loader(dataset.train, 512)
@@ -59,6 +62,7 @@ class Loader:
         pin_memory: bool = False,
         at_once: int | None = None,
         look: Look | None = None,
+        wait: Callable[[], None] | None = None,
     ) -> None:
         self.part = part
         self.batch_size = batch_size
@@ -76,7 +80,7 @@ class Loader:
                 f"ahead is {ahead} and threads {threads}; they must be at least 0 and 1."
             )
         self.rank, self.world_size = rank, world_size
-        self.ahead = ahead
+        self.ahead, self._wait = ahead, wait
         self._reader = BatchReader(part, batch_size, pin_memory, at_once, look)
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
         self._threads = [
@@ -148,7 +152,10 @@ class Loader:
         return self
 
     def __next__(self) -> Batch:
-        if not (self._ready and self._end.alive) and not self.peek(1):
+        while not (self._ready and self._end.alive) and not self.peek(1):
+            if self._undecided and self._wait is not None:
+                self._wait()
+                continue
             if self._undecided:
                 raise SlipstreamError(
                     f"What comes at position {self._position} is not decided yet: the order waits "
@@ -184,6 +191,7 @@ class Loader:
         self._reading: deque[_Task] = deque()
         self._under_way = 0  # batches of these
         self._undecided = False
+        self._gathered: list[Cut] = []  # decided, but not as many as are read at once
         self._cuts = self.order.cuts(
             position, self.batch_size, rank=self.rank, world_size=self.world_size
         )
@@ -201,14 +209,18 @@ class Loader:
 
     def _at_once(self) -> list[Cut]:
         """Batches to be read together: only the last may be short, and all are decided."""
-        cuts: list[Cut] = []
+        self._undecided = False
         for cut in self._cuts:
-            self._undecided = cut is None
             if cut is None:
+                self._undecided = True
+                if self._wait is not None:
+                    return []
                 break
-            cuts.append(cut)
-            if len(cuts) == self._reader.at_once or len(cut.numbers) < self.batch_size:
+            self._gathered.append(cut)
+            full = len(self._gathered) == self._reader.at_once
+            if full or len(cut.numbers) < self.batch_size:
                 break
+        cuts, self._gathered = self._gathered, []
         return cuts
 
 

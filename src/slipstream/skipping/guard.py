@@ -112,9 +112,13 @@ class Guard:
             drawn = numbers[uniform(self._seed, "audit", numbers) <= rate]
             self._waiting += drawn[:room].tolist()
 
+    def looks(self, before: int, position: int) -> bool:
+        """Whether a window ends between two positions."""
+        return position // self._window != before // self._window
+
     def look(self, before: int, position: int, logits_of: LogitsOf) -> Alarm | None:
         """At the end of a window: score what was drawn, and say whether something has changed."""
-        if position // self._window == before // self._window:
+        if not self.looks(before, position):
             return None
         audited = self._audited(logits_of)
         if not self.acts:

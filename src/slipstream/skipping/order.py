@@ -61,6 +61,7 @@ class Skipped:
     ) -> None:
         self.base, self._judge, self.decisions, self._most = base, judge, decisions, most
         self._batch_at: dict[int, int] = {}
+        self._asked = 0  # the batch that was last asked for too early
 
     @property
     def rows(self) -> int:
@@ -101,7 +102,7 @@ class Skipped:
                 continue
             at = 0
             while at < len(chunk.numbers):
-                while (now := self.decisions.of(batch)) is None:
+                while (now := self._decision_of(batch)) is None:
                     yield None
                 by = now
                 some = slice(at, at + _AT_ONCE)
@@ -109,7 +110,7 @@ class Skipped:
                 verdict = self._judge(by, positions, numbers)
                 used = 0
                 while used < len(numbers):
-                    while (now := self.decisions.of(batch)) is None:
+                    while (now := self._decision_of(batch)) is None:
                         yield None
                     if now.number != by.number:
                         break  # the rest is for another decision to judge
@@ -125,6 +126,14 @@ class Skipped:
                 batch += 1
         if filling.some:
             yield self._cut(filling, len(self), by, batch, rank, world_size)
+
+    def wait(self) -> None:
+        """Wait until the batch that was not decided is; another thread takes decisions."""
+        self.decisions.wait_for(self._asked)
+
+    def _decision_of(self, batch: int) -> Decision | None:
+        self._asked = batch
+        return self.decisions.of(batch)
 
     def _cut(
         self, filling: _Filling, after: int, by: Decision, batch: int, rank: int, world_size: int

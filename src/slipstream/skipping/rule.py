@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from slipstream.data.inputs import Array
 from slipstream.plan import Plan
 from slipstream.skipping.accesses import Accesses
+from slipstream.skipping.calendar import Calendar
 from slipstream.skipping.context import Context
 from slipstream.skipping.search import Found, quantile
 
@@ -51,13 +52,15 @@ class Rule:
 
     A rule gathers from what is trained and skipped, step by step, freezes what it knows when a
     decision is taken, and scores inputs by what was frozen: a pure function, so that an input can
-    be judged ahead of its step, and again after a crash. A rule of one's own overrides `score` and
-    what else it needs, and stands in the table in `rules/__init__.py`.
+    be judged ahead of its step, and again after a crash. When it decides is in its calendar. A rule
+    of one's own overrides `score` and what else it needs, and stands in the table in
+    `rules/__init__.py`.
 
     Args:
         context: The run that it is for.
 
     Attributes:
+        calendar: When it looks at rows, and when it decides.
         EXPLORES: Where `skip.explore` is not set: the share of inputs to be skipped that is
             trained all the same.
         CHANCES: Whether every input has some chance to be trained, for which its logit is
@@ -86,6 +89,7 @@ class Rule:
 
     def __init__(self, context: Context) -> None:
         self.context, self.keys = context, context.keys
+        self.calendar = Calendar(context)
 
     @property
     def once(self) -> bool:
@@ -102,7 +106,7 @@ class Rule:
 
     def due(self, plan: Plan, before: int) -> bool:
         """Whether a decision is to be taken after a step, before which this was the position."""
-        return self.context.passes(before, plan.next_position)
+        return self.calendar.due(plan, before)
 
     def freeze(self) -> dict[str, Array]:
         """What is known now, for a decision; arrays that do not change any more."""

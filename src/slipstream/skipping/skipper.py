@@ -18,6 +18,7 @@ from slipstream.plan import Masks, Plan
 from slipstream.skipping.classifier import Classifier
 from slipstream.skipping.context import Context
 from slipstream.skipping.decision import TRAIN_ALL, Decision, Decisions
+from slipstream.skipping.foresight import Foresight
 from slipstream.skipping.guard import UNGUARDED, Guard, LogitsOf
 from slipstream.skipping.order import Skipped
 from slipstream.skipping.outcome import sentence, yardstick
@@ -79,7 +80,6 @@ class Skipper:
             before: The position before it.
             logits: The predictions of its inputs, before anything moved.
         """
-        self.decisions.done = plan.step
         with self._timed("gather"):
             numbers = (plan.numbers[: plan.n_valid].numpy(), plan.skipped)
             trained, skipped = (
@@ -97,9 +97,13 @@ class Skipper:
             self.watched.begin()
             due = self.rule.due(plan, before)
         if due:
-            lines.append(self._decide(plan.next_position))
-        self.decisions.forget()
+            lines.append(self._decide(plan.step, plan.next_position))
+        self.decisions.move_on(plan.step)
         return lines
+
+    def foresight(self) -> Foresight:
+        """Tells from here on, ahead of the steps, after which of them rows are looked at."""
+        return Foresight(self.rule.calendar, self.guard, begins=not self.watched.begun)
 
     def _guarded(
         self, plan: Plan, before: int, numbers: Array, labels: Array, logits: Tensor
@@ -117,12 +121,12 @@ class Skipper:
         self.rule.forget()
         number = self.decisions.last.number + 1
         about = {"decision": number, "asked": 0.0, "wanted": 0.0, "reached": 0.0, "why": alarm.why}
-        self.decisions.take(TRAIN_ALL, {}, about)
+        self.decisions.take(TRAIN_ALL, {}, about, step=plan.step)
         self.tally.decided(about, alarm.position)
         return [{"kind": "guard", "position": alarm.position, **about}]
 
-    def _decide(self, position: int) -> dict[str, Any]:
-        """Take a decision from what is known now."""
+    def _decide(self, step: int, position: int) -> dict[str, Any]:
+        """Take a decision from what is known now, after a step that ends at a position."""
         number = self.decisions.last.number + 1
         self.guard.grow(position, self.context.every)
         asked, explore = self._asked(number), self.classifier.explore
@@ -150,9 +154,9 @@ class Skipper:
             "why": found.why,
         }
         if asked > 0:
-            self.decisions.take(found.threshold, frozen, about)
+            self.decisions.take(found.threshold, frozen, about, step=step)
         else:
-            self.decisions.take(TRAIN_ALL, {}, about)
+            self.decisions.take(TRAIN_ALL, {}, about, step=step)
         self.tally.decided(about, position)
         more: dict[str, Any] = {}
         with self._timed("search"):

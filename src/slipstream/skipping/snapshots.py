@@ -17,6 +17,7 @@ import numpy as np
 from slipstream.data.inputs import Array
 from slipstream.embedding.store import in_memory
 from slipstream.skipping import kernels
+from slipstream.skipping.calendar import Turns
 from slipstream.skipping.context import Context
 
 SLICE = 4 << 20
@@ -31,16 +32,12 @@ class _Piece(NamedTuple):
     rows: slice
 
 
-class Snapshot:
+class Snapshot(Turns):
     """A copy of some rows, in every table of the model that has them.
 
     Args:
         context: The run.
         rows: Which rows, numbered through all tables of the data set; rising.
-
-    Attributes:
-        taken: Whether a pass has ever begun.
-        compares: Whether the last pass had an earlier one to compare with.
     """
 
     def __init__(self, context: Context, rows: Array) -> None:
@@ -49,44 +46,31 @@ class Snapshot:
         self._places = context.places(rows)
         self._dims = [self._tables.stores[group].group.dim for group, _, _ in self._places]
         self._slices = self._sliced()
-        self.taken = False
+        super().__init__(len(self._slices))
         self._copies = [self._room(len(places), dim) for (_, _, places), dim in self._with_dims()]
         self._moved = np.zeros(0, dtype=np.float32)
         self._waiting: list[Array] = []  # for each group which of its rows are still to be taken
-        self._next = len(self._slices)
-        self.compares = self._renews = False
+        self._renews = False
         # Of each copy the sum of squares: as it is now, and as it was before the last pass.
         self._squares = self._before = np.zeros(len(self._places))
         self._lock = threading.Lock()  # rows are also changed by who carries them between tiers
         self._tables.also_tell(self._before_write)
 
-    @property
-    def under_way(self) -> bool:
-        """Whether a pass has begun and not ended."""
-        return self._next < len(self._slices)
-
     def begin(self, *, renew: bool = True) -> bool:
         """Begin a pass over the rows as they are now, and take the first slice of them.
 
-        The first one copies them; a later one also finds how far they have moved. One that is
-        under way is ended before.
-
-        Args:
-            renew: Whether to compare with the rows as they are now from here on.
-
-        Returns:
-            Whether it has ended with that: few rows are one slice.
+        The first one copies them; a later one also finds how far they have moved.
         """
         self.finish()
         self._tables.settle()
-        self.compares, self._renews, self.taken = self.taken, renew or not self.taken, True
+        self._renews = renew or not self.taken
         self._moved = np.zeros(len(self.rows), dtype=np.float32)
         if self._renews:
             self._before, self._squares = self._squares, np.zeros(len(self._places))
+        self.compares = self.taken  # before any row is taken out of its turn
         if len(self._slices) > 1:
             self._wait_for([np.ones(len(places), dtype=bool) for _, _, places in self._places])
-        self._next = 0
-        return self.go_on()
+        return super().begin()
 
     def go_on(self) -> bool:
         """Take the next slice of a pass that is under way; whether it has ended with that."""
@@ -100,15 +84,10 @@ class Snapshot:
                     # In this order, whichever rows were taken before their turn.
                     taken = self._copies[copy][rows].ravel()
                     self._squares[copy] += np.dot(taken, taken)
-            self._next += 1
-            if not self.under_way:
+            ended = super().go_on()
+            if ended:
                 self._waiting = []
-        return not self.under_way
-
-    def finish(self) -> None:
-        """End a pass that is under way, now."""
-        while self.under_way:
-            self.go_on()
+        return ended
 
     def moved(self) -> Array:
         """For each row the largest change of any of its elements, by the last pass."""
@@ -209,7 +188,7 @@ class Snapshot:
         """Go on with the copies of another one."""
         if "squares" not in state:
             return
-        self.taken = True
+        self.begun = 1
         for k, copy in enumerate(self._copies):
             copy[:] = state[f"copy.{k}"]
         self._squares, self._before = np.array(state["squares"])

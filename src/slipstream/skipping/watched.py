@@ -32,9 +32,14 @@ class Watched:
         ]
         self._snapshot = Snapshot(context, np.sort(picked[:ROWS]))
 
+    @property
+    def begun(self) -> bool:
+        """Whether they are watched already."""
+        return self._snapshot.taken
+
     def begin(self) -> None:
         """Begin to watch; nothing, where that has begun."""
-        if not self._snapshot.taken:
+        if not self.begun:
             self._snapshot.begin()
 
     def moved(self) -> list[float]:

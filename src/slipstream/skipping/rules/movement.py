@@ -10,10 +10,35 @@ import numpy as np
 from slipstream.data.inputs import Array
 from slipstream.plan import Plan
 from slipstream.skipping.accesses import Accesses
+from slipstream.skipping.calendar import Calendar
 from slipstream.skipping.context import Context
 from slipstream.skipping.counts import accesses_so_far
 from slipstream.skipping.rule import ALL, Drawn, Rule
 from slipstream.skipping.snapshots import Snapshot
+
+
+class MovementCalendar(Calendar):
+    """A decision with the end of a snapshot that began when it was due.
+
+    The first snapshot begins an interval before the first decision. One that is still under way
+    when the next is due ends there.
+    """
+
+    def due(self, plan: Plan, before: int) -> bool:
+        """Also has snapshots begin, and go on."""
+        turns, context = self.turns, self.context
+        ended = turns.go_on()
+        if not turns.taken:
+            if plan.next_position >= context.first - context.every:
+                turns.begin()
+            return False
+        if super().due(plan, before):
+            if turns.under_way:
+                turns.finish()
+                ended = True
+            if not (ended and turns.compares):
+                ended = turns.begin()
+        return ended and turns.compares
 
 
 class Movement(Rule):
@@ -33,6 +58,7 @@ class Movement(Rule):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._snapshot = Snapshot(context, context.hot_rows.rows)
+        self.calendar = MovementCalendar(context, self._snapshot)
         self._touched, self._at_snapshot = accesses_so_far(context), accesses_so_far(context)
 
     def see(self, trained: Accesses | None, skipped: Accesses | None) -> None:
@@ -42,29 +68,12 @@ class Movement(Rule):
             trained.count(self._touched)
 
     def due(self, plan: Plan, before: int) -> bool:
-        """With the end of a snapshot that began when a decision was due.
-
-        The first one begins an interval before the first decision. One that is still under way
-        when the next is due ends there.
-        """
-        context = self.context
-        ended = self._snapshot.go_on()
-        if not self._snapshot.taken:
-            if plan.next_position >= context.first - context.every:
-                self._begin()
-            return False
-        if super().due(plan, before):
-            if self._snapshot.under_way:
-                self._snapshot.finish()
-                ended = True
-            if not (ended and self._snapshot.compares):
-                ended = self._begin()
-        return ended and self._snapshot.compares
-
-    def _begin(self) -> bool:
-        """Begin a snapshot; whether it has ended at once."""
-        self._touched, self._at_snapshot = accesses_so_far(self.context), self._touched
-        return self._snapshot.begin()
+        """Whether a decision is due; with a snapshot that begins, touches are counted anew."""
+        begun = self._snapshot.begun
+        due = super().due(plan, before)
+        if self._snapshot.begun > begun:
+            self._touched, self._at_snapshot = accesses_so_far(self.context), self._touched
+        return due
 
     def freeze(self) -> dict[str, Array]:
         """How far each row has moved; infinitely where it is not judged."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from slipstream.data.inputs import Array
 from slipstream.plan import Plan
+from slipstream.skipping.calendar import Calendar
 from slipstream.skipping.chance import uniform
 from slipstream.skipping.context import Context
 from slipstream.skipping.rule import ALL, Drawn, Rule, Sample
@@ -24,6 +25,57 @@ TOLERANCE = {"tbsm": 0.02}
 ROWS_OF_A_LIST = {"tbsm": 4}
 """What was published for TBSM; for DLRM, and here for other models, it is what stands below."""
 _WARMUP, _TOLERANCE = 0.03, 0.08
+
+
+class PublishedCalendar(Calendar):
+    """When snapshots A and B are due: that is measured in hot inputs, trained and skipped.
+
+    Args:
+        context: The run.
+        snapshot: Of the hot rows.
+        first: Hot inputs before A.
+        second: Hot inputs before B.
+        every: Hot inputs from there to the next one, if it is repeated.
+
+    Attributes:
+        seen: Hot inputs so far.
+        compared: Whether B has begun.
+    """
+
+    def __init__(
+        self, context: Context, snapshot: Snapshot, first: int, second: int, every: int
+    ) -> None:
+        super().__init__(context, snapshot)
+        self._first, self.second, self._every = first, second, every
+        self.seen, self.compared = 0, False
+
+    def due(self, plan: Plan, before: int) -> bool:
+        """Have A and B begin when they are due; a decision is with the end of B."""
+        del before
+        turns, repeat = self.turns, self.context.keys.repeat
+        ended = turns.go_on() and turns.compares
+        had = self.seen
+        for numbers in (plan.numbers[: plan.n_valid].numpy(), plan.skipped):
+            if numbers is not None:
+                self.seen += int(self.context.hot_rows(numbers).sum())
+        if plan.next_position >= len(self.context.base):
+            return False
+        if not turns.taken:
+            # At the earliest with the first hot inputs: before them nothing of theirs has moved.
+            if self.seen >= max(1, self._first):
+                turns.begin()
+            return False
+        if self.seen < self.second:
+            return False
+        passed = [(at - self.second) // self._every for at in (had, self.seen)]
+        if not self.compared or (repeat and passed[1] > passed[0]):
+            self.compared = True
+            comparing = turns.under_way and turns.compares
+            turns.finish()
+            if ended or comparing:
+                return True
+            return turns.begin(renew=bool(repeat))
+        return ended
 
 
 class Published(Rule):
@@ -46,47 +98,19 @@ class Published(Rule):
         self._hot_inputs = int(hot.sum())
         warmup = WARMUP.get(context.model, _WARMUP) if keys.warmup is None else keys.warmup
         batches = math.ceil(self._hot_inputs / size)
-        self._first = keys.warmup_batches * size
-        self._second = (round(warmup * batches) + keys.warmup_batches) * size
-        self._every = max(1, round(keys.interval * self._hot_inputs))
         self._snapshot = Snapshot(context, context.hot_rows.rows)
-        self._seen = self._before = 0
-        self._compared = False
+        self.calendar: PublishedCalendar = PublishedCalendar(
+            context,
+            self._snapshot,
+            first=keys.warmup_batches * size,
+            second=(round(warmup * batches) + keys.warmup_batches) * size,
+            every=max(1, round(keys.interval * self._hot_inputs)),
+        )
 
     @property
     def once(self) -> bool:
         """As published, unless it is to be repeated."""
         return not self.keys.repeat
-
-    def due(self, plan: Plan, before: int) -> bool:
-        """Begin snapshots A and B when they are due; a decision is with the end of B.
-
-        What is due is measured in hot inputs, trained and skipped.
-        """
-        del before
-        ended = self._snapshot.go_on() and self._snapshot.compares
-        self._before = self._seen
-        for numbers in (plan.numbers[: plan.n_valid].numpy(), plan.skipped):
-            if numbers is not None:
-                self._seen += int(self.context.hot_rows(numbers).sum())
-        if plan.next_position >= len(self.context.base):
-            return False
-        if not self._snapshot.taken:
-            # At the earliest with the first hot inputs: before them nothing of theirs has moved.
-            if self._seen >= max(1, self._first):
-                self._snapshot.begin()
-            return False
-        if self._seen < self._second:
-            return False
-        passed = [(at - self._second) // self._every for at in (self._before, self._seen)]
-        if not self._compared or (self.keys.repeat and passed[1] > passed[0]):
-            self._compared = True
-            comparing = self._snapshot.under_way and self._snapshot.compares
-            self._snapshot.finish()
-            if ended or comparing:
-                return True
-            return self._snapshot.begin(renew=bool(self.keys.repeat))
-        return ended
 
     def freeze(self) -> dict[str, Array]:
         """How far each hot row has moved since the last snapshot; others have infinitely."""
@@ -100,7 +124,7 @@ class Published(Rule):
         epoch = position // base.per_epoch
         numbers = base.numbers(epoch * base.per_epoch, (epoch + 1) * base.per_epoch)
         hot = numbers[self.context.hot_rows(numbers)]
-        left = hot[self._seen - epoch * self._hot_inputs :]
+        left = hot[self.calendar.seen - epoch * self._hot_inputs :]
         drawn = uniform(self.context.seed, "sample", left, epoch) <= self.keys.sample_share
         share = len(left) / max(1, (epoch + 1) * base.per_epoch - position)
         return Sample(classifier.drawn(left[drawn], epoch), share)
@@ -132,27 +156,28 @@ class Published(Rule):
 
     def state_dict(self) -> dict[str, Array]:
         """The snapshot, and the hot inputs so far."""
-        about = [self._before, self._seen, self._compared]
+        about = [self.calendar.seen, self.calendar.compared]
         seen = {"seen": np.array(about, dtype=np.int64)}
         return seen | self._snapshot.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
         """Go on with a snapshot."""
-        self._before, self._seen, compared = (int(one) for one in state["seen"])
-        self._compared = bool(compared)
+        # A third number came first once, of which there is no use.
+        self.calendar.seen, compared = (int(one) for one in state["seen"][-2:])
+        self.calendar.compared = bool(compared)
         self._snapshot.load_state_dict(state)
 
     def too_short(self) -> str:
         """Whether the hot inputs of the run end before the second snapshot."""
         context, size = self.context, self.context.batch_size
-        hot = self._hot_inputs * context.base.epochs
+        hot, second = self._hot_inputs * context.base.epochs, self.calendar.second
         # Where all inputs come mixed, those behind the decision may be cold.
         late = context.late if context.hot_last and context.base.epochs == 1 else 0
-        if self._second + late < hot and self._second + context.late < len(context.base):
+        if second + late < hot and second + context.late < len(context.base):
             return ""
         holds = f" and that holds {self.keys.lag} batches later" if context.late else ""
         return (
-            f"Nothing will be skipped: the published rule decides after {self._second // size:,} "
+            f"Nothing will be skipped: the published rule decides after {second // size:,} "
             f"batches of hot inputs ({self.keys.warmup_batches:,} before snapshot A){holds}, and "
             f"this run has {hot // size:,}. Set skip.warmup_batches lower, or skip.hot_memory "
             "higher."

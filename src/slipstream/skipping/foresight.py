@@ -1,0 +1,42 @@
+"""Tells ahead of the steps after which of them rows are looked at, or a decision is taken."""
+
+from __future__ import annotations
+
+from slipstream.plan import Plan
+from slipstream.skipping.calendar import Calendar
+from slipstream.skipping.guard import Guard
+
+
+class Foresight:
+    """For who steps through several plans at a time: a few steps must be the last of theirs.
+
+    One thread asks it about plans, in the order of their steps, before another steps through them.
+
+    Args:
+        calendar: That of the rule, as it stands after the steps so far.
+        guard: Looks at rows at the end of each of its windows.
+        begins: Whether rows are looked at after the next step in any case.
+    """
+
+    def __init__(self, calendar: Calendar, guard: Guard, *, begins: bool) -> None:
+        self._calendar, self._guard, self._begins = calendar.ahead(), guard, begins
+        self._foreseen: set[int] = set()
+
+    def __call__(self, plan: Plan, before: int) -> bool:
+        """Whether rows must be as the step of a plan leaves them, which begins at a position."""
+        turns = self._calendar.turns
+        begun = turns.begun
+        # All of it is asked, since the calendar goes on with each plan.
+        due = self._calendar.due(plan, before) or turns.begun > begun
+        due |= self._guard.looks(before, plan.next_position) or self._begins
+        self._begins = False
+        if due:
+            self._foreseen.add(plan.step)
+        return due
+
+    def foreseen(self, plan: Plan) -> bool:
+        """What was told of a plan; once."""
+        if plan.step not in self._foreseen:
+            return False
+        self._foreseen.remove(plan.step)
+        return True
