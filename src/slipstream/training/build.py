@@ -45,7 +45,6 @@ from slipstream.training.needed import needed_by_batches
 from slipstream.training.strategies import Tier, answers
 
 COUNTED = 1 << 20
-_AHEAD = 4  # batches that are read ahead of those being planned
 _OWN_KERNELS_DIM = 64  # up to which DLRM's interaction is a kernel of its own
 _SMALL_BATCH = 16  # so often a batch fits a fast tier for which its exact rows do not matter
 
@@ -148,11 +147,6 @@ def hot_of(config: Config, layout: Layout, dataset: Dataset) -> Hot:
     """The hot rows as skipping has them: by a sample of accesses."""
     inputs = order_of(config, dataset).per_epoch
     return hot_rows(Reader(dataset.train), layout, config.skip, config.seed, inputs)
-
-
-def skip_lag(config: Config) -> int:
-    """Batches from a decision on what is skipped to its effect."""
-    return config.skip.lag or _least_skip_lag(config) + _AHEAD
 
 
 def model_of(config: Config, dataset: Dataset) -> Model:
@@ -351,19 +345,13 @@ def resolved(config: Config, order: InputOrder) -> Config:
 def _with_skip_lag(config: Config) -> Config:
     if answers(config).skipping == "none":
         return config
-    least = _least_skip_lag(config)
-    lag = skip_lag(config)
+    least, lag = travel.least_skip_lag(config), travel.skip_lag(config)
     if lag < least:
         raise ConfigError(
             f"skip.lag is {lag}, but what is skipped must be decided {least} batches ahead: they "
             "are read and planned by then. Leave it out, or look fewer batches ahead."
         )
     return replace(config, skip=replace(config.skip, lag=lag))
-
-
-def _least_skip_lag(config: Config) -> int:
-    """Batches that are planned ahead, for which a decision comes too late."""
-    return travel.window_of(config) + 1 + travel.PREPARED
 
 
 def _least_lag(config: Config, order: InputOrder) -> int:

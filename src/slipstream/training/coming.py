@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 
 from slipstream.ahead import Ahead, often_switched
@@ -24,12 +24,20 @@ class Coming:
         rooms: The fast tier of each group, if there is one.
         engine: Steps through the plans.
         total: Inputs of the whole run.
+        foresee: Says of each plan, in the order of their steps, and of where it begins, whether
+            its step must be the last of those that are stepped through together; None of none.
     """
 
     def __init__(
-        self, config: Config, rooms: Sequence[Room] | None, engine: Engine, total: int
+        self,
+        config: Config,
+        rooms: Sequence[Room] | None,
+        engine: Engine,
+        total: int,
+        foresee: Callable[[Plan, int], bool] | None = None,
     ) -> None:
         self._config, self._rooms, self._engine, self._total = config, rooms, engine, total
+        self._foresee = foresee
         every = (config.early_stopping.every_inputs, config.checkpoint.every_inputs)
         self._every = [one for one in every if one is not None]
         self._scored = [share * total for share in config.evaluate.at]
@@ -63,14 +71,23 @@ class Coming:
             yield [coming.popleft()]
 
     def _together(self, plans: Iterator[Plan], position: int) -> Generator[list[Plan], None, None]:
-        """Plans that go to a device together: something can be due only after the last of them."""
+        """Plans that go to a device together: something can be due only after the last of them.
+
+        One without inputs goes alone: nothing is trained in its step.
+        """
         many = travel.together(self._config, self._rooms)
         some: list[Plan] = []
         try:
             for plan in plans:
+                if some and plan.n_valid == 0:
+                    yield some
+                    some = []
                 some.append(plan)
                 before, position = position, plan.next_position
-                if len(some) == many or self._will_be_due(before, position):
+                due = self._will_be_due(before, position)
+                if self._foresee is not None:
+                    due |= self._foresee(plan, before)
+                if due or len(some) == many or plan.n_valid == 0:
                     yield some
                     some = []
             if some:

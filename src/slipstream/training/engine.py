@@ -84,8 +84,13 @@ class Engine:
         for plan in plans:
             yield from self.step(plan)
 
-    def landed(self) -> Iterator[Stepped]:
-        """What all steps that are not told yet said: nothing here, where each waits for itself."""
+    def landed(self, but: int = 0) -> Iterator[Stepped]:
+        """What steps that are not told yet said: nothing here, where each waits for itself.
+
+        Args:
+            but: So many of the last need not have said anything.
+        """
+        del but
         yield from ()
 
     def forward(self, plan: Plan) -> Stepped:

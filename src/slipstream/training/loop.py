@@ -151,7 +151,7 @@ class Trainer:
         self._stack = stack
         self._saved, self._saved_at = self.state.apart_from_time(), time.monotonic()
         self._scores: tuple[int, str, Scores] | None = None
-        self._logits: Tensor | None = None  # of the last step that said something
+        self._heard: list[tuple[Plan, int, Tensor]] = []  # steps that skipping is to learn from
         self._began: dict[int, int] = {}  # where the batches began of which nothing was said yet
         every = config.log.every_inputs
         self.log_every = every or max(config.batch_size, self.total // 100)
@@ -214,7 +214,7 @@ class Trainer:
         tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
         ahead = travel.plans_ahead(self.config, self.rooms)
         loader = self._stack.enter_context(
-            loader_of(self.config, self.dataset, self.order, self.rooms, tiered)
+            loader_of(self.config, self.dataset, self.order, self.rooms, tiered, self.skipping.wait)
         )
         passed = self.skipping.passed(self.dataset.train, self.config.batch_size, self._stack)
         with self.state.timed("plan"):
@@ -229,8 +229,10 @@ class Trainer:
             )
         # What is in the fast tier before the next plan is made: only then may a thread make it.
         self.engine.tables.keep(tiered.kept(), self.state.step)
-        sent = Coming(self.config, self.rooms, self.engine, self.total)
+        foresight = self.skipping.foresight() if ahead else None
+        sent = Coming(self.config, self.rooms, self.engine, self.total, foresight)
         coming = sent.plans(plans, self.state.position, self._stack)
+        self._stack.callback(self.skipping.close)  # before threads end that may wait for it
         self._what_is_due()
         while not self.state.ended:
             self._stop_if_asked()
@@ -240,16 +242,13 @@ class Trainer:
                 break
             with self.state.timed("step"):
                 self._step(some)
+            self._learn()
             clock = self.engine.tables.clock()
             for plan in some:
                 self.state.stepped(plan, self.row_bytes, clock)
                 clock = Clock()
                 if plan.aside and self.state.carried["aside"] == 1:
                     self.hooks.say(f"Step {plan.step} {DOES_NOT_FIT}")
-                if self.skipping.on:
-                    logits = self._logits if plan.n_valid else plan.labels[:0]
-                    for line in self.skipping.after(plan, self.state, logits):
-                        self.reports.write(line)
                 if self.state.crossed(self.log_every):
                     self._report()
             self._what_is_due()
@@ -269,11 +268,13 @@ class Trainer:
             yield batch
 
     def _step(self, plans: list[Plan]) -> None:
+        position = self.state.position
         if plans[0].n_valid == 0:  # all inputs up to its end were skipped: it will say nothing
             self._hear(self.engine.landed())
             self.engine.pass_by(plans[0])
+            self._hear(self.engine.landed())
+            self._heard.append((plans[0], position, plans[0].labels[:0]))
             return
-        position = self.state.position
         for plan in plans:
             self._began[plan.step], position = position, plan.next_position
         try:
@@ -285,8 +286,8 @@ class Trainer:
             if self.config.compile == "on" and self.hooks.stop():
                 self._stop()
             raise
-        if self.skipping.on:  # it learns from each step before the next
-            self._hear(self.engine.landed())
+        if self.skipping.on:
+            self._hear(self.engine.landed(but=self.skipping.awaits(plans)))
 
     def _hear(self, said: Iterable[Stepped]) -> None:
         """Take what steps say of their batches, in their order."""
@@ -297,7 +298,20 @@ class Trainer:
                 raise diverged_in(plan, loss, logits, position, moved=not self.engine.tells_first)
             due = crossed(position, plan.next_position, self.log_every)
             self.reports.hear(plan, logits, due=due)
-            self._logits = logits
+            if self.skipping.on:
+                self._heard.append((plan, position, logits))
+
+    def _learn(self) -> None:
+        """Let skipping learn from what steps have said, and decide."""
+        heard, self._heard = self._heard, []
+        for plan, position, logits in heard:
+            for line in self.skipping.after(plan, position, self.state, logits):
+                self.reports.write(line)
+
+    def _hear_all(self) -> None:
+        """Have all steps say what they have to, and learn from it."""
+        self._hear(self.engine.landed())
+        self._learn()
 
     def _what_is_due(self) -> None:
         """After a step: a report, scores. What was done before a stop is not done again."""
@@ -376,6 +390,7 @@ class Trainer:
 
         with self.state.timed("step"):
             self._hear(self.engine.landed())
+        self._learn()
         with self.state.timed("evaluate"):
             scores = evaluate(
                 self.engine, self.placement, inputs, size, self.config.evaluate.auc, each
@@ -387,7 +402,7 @@ class Trainer:
 
     def _save(self) -> None:
         """Begin a checkpoint of everything as it is now; it is written beside the next steps."""
-        self._hear(self.engine.landed())
+        self._hear_all()
         self.reports.tell()
         if not self.engine.dense.finite:
             raise diverged_after(self.state.step)
@@ -428,7 +443,7 @@ class Trainer:
 
     def finish(self) -> dict[str, Any]:
         """Save, score the evaluation part for the last time, and write the summary."""
-        self._hear(self.engine.landed())
+        self._hear_all()
         self._report()
         self._save_what_is_new()
         scores = self._score(self.state.position / self.total)

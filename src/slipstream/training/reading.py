@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -21,8 +21,19 @@ def loader_of(
     order: Order,
     rooms: Sequence[Room] | None,
     placement: Placement,
+    wait: Callable[[], None] | None = None,
 ) -> Loader:
-    """Reads the batches of a training; for a GPU, many of them ahead and by several threads."""
+    """Reads the batches of a training; for a GPU, many of them ahead and by several threads.
+
+    Args:
+        config: Of the run.
+        dataset: What is trained on.
+        order: In which order.
+        rooms: The fast tier of each group, if there is one.
+        placement: Looks at batches as soon as they are read.
+        wait: For a thread that reads ahead: waits until the order has decided more; None where it
+            knows all from the start.
+    """
     ahead = travel.plans_ahead(config, rooms) > 0
     at_once = travel.read_at_once(config, rooms)
     # A GPU takes inputs from where they were read.
@@ -36,6 +47,7 @@ def loader_of(
         pin_memory=on_gpu and torch.device(config.device).type == "cuda",
         at_once=at_once if ahead else None,
         look=placement.look if ahead else None,
+        wait=wait if ahead else None,
     )
     if ahead:
         loader.reserve(travel.reads_held(config, rooms, len(order)))

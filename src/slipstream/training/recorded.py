@@ -213,9 +213,9 @@ class RecordedEngine(Engine):
         turn.begin(stride.pages.first, outcome.first, steps)
         return outcome, turn
 
-    def landed(self) -> Iterator[Stepped]:
-        """What all steps that are not told yet said; waits for them."""
-        yield from _said(self._carrier.done(wait=True))
+    def landed(self, but: int = 0) -> Iterator[Stepped]:
+        """What steps that are not told yet said; waits for all but so many of the last."""
+        yield from _said(self._carrier.done(but=but))
 
     @property
     def _flat(self) -> FlatOptimizer:

@@ -17,9 +17,10 @@ from slipstream.placement.tier import Room
 from slipstream.plan import Moving, Plan
 from slipstream.skipping.accesses import Reader
 from slipstream.skipping.context import Context
+from slipstream.skipping.foresight import Foresight
 from slipstream.skipping.rules import rule
 from slipstream.skipping.skipper import Skipper
-from slipstream.training import build
+from slipstream.training import build, travel
 from slipstream.training.audit import Auditor
 from slipstream.training.engine import Engine
 from slipstream.training.state import Hooks, State
@@ -45,6 +46,7 @@ class Skipping:
 
     def __init__(self, order: Order, skipper: Skipper | None) -> None:
         self.order, self._skipper = order, skipper
+        self._foresight: Foresight | None = None
 
     @classmethod
     def of(
@@ -83,7 +85,7 @@ class Skipping:
         )
         auditor = Auditor(engine, build.placement_of(layout, dataset), dataset.train)
         split = answers(config).ordering == "split"  # its parts follow from the batches before
-        lag = build.skip_lag(config)
+        lag = travel.skip_lag(config)
         skipper = Skipper(name, context, order, lag, auditor, remember=split)
         return cls(skipper.order, skipper)
 
@@ -132,12 +134,43 @@ class Skipping:
         elif too_short := self._skipper.rule.too_short():
             hooks.say(too_short)
 
-    def after(self, plan: Plan, state: State, logits: Tensor) -> list[dict[str, Any]]:
-        """Let it learn from a step, and decide what is due; the lines to report."""
+    @property
+    def wait(self) -> Callable[[], None] | None:
+        """Waits until the batch that was asked for is decided; None where all are."""
+        return None if self._skipper is None else self._skipper.order.wait
+
+    def foresight(self) -> Foresight | None:
+        """Tells a thread that plans ahead after which steps rows are looked at; None never are."""
+        self._foresight = None if self._skipper is None else self._skipper.foresight()
+        return self._foresight
+
+    def close(self) -> None:
+        """Take no more decisions: threads that wait for one are told."""
+        if self._skipper is not None:
+            self._skipper.decisions.close()
+
+    def awaits(self, plans: Sequence[Plan]) -> int:
+        """Of plans that were just stepped through, how many need not have said anything yet.
+
+        None where rows are looked at after the last of them, or where nobody can tell; otherwise
+        all of them: for what is read ahead those before must be known.
+        """
+        foresight = self._foresight
+        return 0 if foresight is None or foresight.foreseen(plans[-1]) else len(plans)
+
+    def after(self, plan: Plan, before: int, state: State, logits: Tensor) -> list[dict[str, Any]]:
+        """Let it learn from a step, and decide what is due; the lines to report.
+
+        Args:
+            plan: Of the step.
+            before: The position before it.
+            state: Counts the time that it takes.
+            logits: The predictions of its inputs, before anything moved.
+        """
         if self._skipper is None:
             return []
         with state.timed("plan"):
-            return self._skipper.after(plan, state.before, logits)
+            return self._skipper.after(plan, before, logits)
 
     def saved(self, state: State) -> dict[str, Tensor]:
         """What a checkpoint holds of it; the rest is put into the state."""

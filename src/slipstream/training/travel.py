@@ -18,12 +18,14 @@ READ_AHEAD = READERS + 2
 RECORDED = 16
 """The most steps that one recording has."""
 # What travels to a GPU together: every hand-over from thread to thread costs as much as some steps.
-_TOGETHER_BATCHES, _TOGETHER_INPUTS = 64, 1 << 18
+# Where inputs are skipped it is less, since that is decided for all that is under way before.
+_TOGETHER_BATCHES, _TOGETHER_INPUTS, _TOGETHER_JUDGED = 64, 1 << 18, 1 << 16
 _STRIDES = 3  # times as many batches are in the window of a GPU as travel together
 # Of batches on their way to a GPU: those that wait for the window or are given slots, and those
 # that travel or whose results are looked at. Measured on an H200: so many blocks of page-locked
 # memory were from 6 % too few to 12 % too many at batch 16,384, and 7 to 11 % too many at 2,048.
 _READS_PLANNED, _STRIDES_HELD = 8, 6
+_READ = 4  # batches that are read ahead of those being planned, where no thread plans
 
 
 def kernels_for(config: Config, rooms: Sequence[Room] | None) -> str:
@@ -36,12 +38,40 @@ def plans_ahead(config: Config, rooms: Sequence[Room] | None) -> int:
     return 0 if _waits(config) or kernels_for(config, rooms) != "gpu" else PREPARED
 
 
-def _waits(config: Config) -> bool:
-    """Whether batches are decided on the way, so that not any number can be asked for ahead.
+def skip_lag(config: Config) -> int:
+    """Batches from a decision on what is skipped to its effect: those that are read by then."""
+    if config.skip.lag is not None:
+        return config.skip.lag
+    rooms: Sequence[Room] | None = None if answers(config).placement is None else []
+    if not plans_ahead(config, rooms):
+        return least_skip_lag(config) + _READ
+    return _lag_ahead(config) + _STRIDES * _together(config) + 2 * _read_at_once(config)
 
-    An order that waits for a loss, and a rule that decides what is skipped, know of a few.
+
+def least_skip_lag(config: Config) -> int:
+    """Batches that are planned ahead of a step in any case, for which a decision comes too late."""
+    return window_of(config) + 1 + PREPARED
+
+
+def _lag_ahead(config: Config) -> int:
+    """The same where threads plan ahead.
+
+    What plans need that travel together, of batches that are read together, is decided when all
+    those are done that travelled before the last ones.
     """
-    return answers(config).ordering == "apart" or answers(config).skipping != "none"
+    return _window(config) + 2 * _together(config) + 2 * _read_at_once(config)
+
+
+def _waits(config: Config) -> bool:
+    """Whether no thread plans ahead, since batches are decided on the way.
+
+    An order that waits for a loss knows of a few batches alone, and so does a rule that decides
+    what is skipped, if the lag was given and is short.
+    """
+    if answers(config).ordering == "apart":
+        return True
+    lag = config.skip.lag
+    return answers(config).skipping != "none" and lag is not None and lag < _lag_ahead(config)
 
 
 def window_of(config: Config) -> int:
@@ -49,8 +79,16 @@ def window_of(config: Config) -> int:
     tier = answers(config).placement
     if tier is None:
         return 0
+    return config.placement.window or (tier.window if _waits(config) else _window(config))
+
+
+def _window(config: Config) -> int:
+    """The same, where threads plan ahead."""
+    tier = answers(config).placement
+    if tier is None:
+        return 0
     window = tier.window
-    if tier.keep and window > 1 and config.device != "cpu" and not _waits(config):
+    if tier.keep and window > 1 and config.device != "cpu":
         window = max(window, _STRIDES * _most_together(config))
     return config.placement.window or window
 
@@ -61,13 +99,17 @@ def together(config: Config, rooms: Sequence[Room] | None) -> int:
     Rows that a plan waits for left a window before it, less what is read at once: that is at least
     two times as many plans. So while some are stepped through, the rows of the next are read.
     """
-    if not plans_ahead(config, rooms):
-        return 1
-    return _whole(max(1, min(window_of(config) // _STRIDES, _most_together(config))))
+    return _together(config) if plans_ahead(config, rooms) else 1
+
+
+def _together(config: Config) -> int:
+    return _whole(max(1, min(_window(config) // _STRIDES, _most_together(config))))
 
 
 def _most_together(config: Config) -> int:
-    return _whole(max(4, min(_TOGETHER_BATCHES, _TOGETHER_INPUTS // config.batch_size)))
+    judged = answers(config).skipping != "none"
+    inputs = _TOGETHER_JUDGED if judged else _TOGETHER_INPUTS
+    return _whole(max(4, min(_TOGETHER_BATCHES, inputs // config.batch_size)))
 
 
 def _whole(plans: int) -> int:
@@ -77,7 +119,11 @@ def _whole(plans: int) -> int:
 
 def read_at_once(config: Config, rooms: Sequence[Room] | None) -> int:
     """How many batches are read and planned at once: all that travel together, if not too large."""
-    return min(together(config, rooms), max(1, _TOGETHER_INPUTS // config.batch_size))
+    return _read_at_once(config) if plans_ahead(config, rooms) else 1
+
+
+def _read_at_once(config: Config) -> int:
+    return min(_together(config), max(1, _TOGETHER_INPUTS // config.batch_size))
 
 
 def reads_held(config: Config, rooms: Sequence[Room] | None, inputs: int) -> int:

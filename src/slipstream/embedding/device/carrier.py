@@ -231,10 +231,16 @@ class Carrier:
         self._under_way += len(stride.plans)
         self._to_write.put(Outcome(outcome, stride, there))
 
-    def done(self, *, wait: bool = False) -> list[Done]:
-        """The steps whose results have come since the last time; `wait` has all of them come."""
+    def done(self, *, but: int | None = None) -> list[Done]:
+        """The steps whose results have come since the last time.
+
+        Args:
+            but: Wait until those of so many steps at most are still to come; None never waits.
+        """
         finished: list[Done] = []
-        while self._failure is None and self._under_way and (wait or not self._done.empty()):
+        while self._failure is None and self._under_way:
+            if self._done.empty() and (but is None or self._under_way <= but):
+                break
             made = self._done.get()
             if isinstance(made, BaseException):
                 self._failure = made

@@ -1,0 +1,188 @@
+"""Skipping with threads that plan ahead: what is skipped does not depend on who waits for whom."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+from small_runs import clicks, config, lines, skewed, stop_after
+
+from slipstream.errors import SlipstreamError
+from slipstream.skipping.decision import Decisions
+from slipstream.skipping.foresight import Foresight
+from slipstream.skipping.skipper import Skipper
+from slipstream.training import travel
+from slipstream.training.loop import StoppedError, train
+from slipstream.training.recorded import RecordedEngine
+from slipstream.training.state import Hooks
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SHORT = (
+    "skip.warmup=0.1",
+    "skip.interval=0.1",
+    "skip.warmup_batches=5",
+    "skip.sample_share=0.5",
+    "skip.tolerance=0.2",
+    "skip.most_movement=1",
+    "skip.least_touches=2",
+    "skip.hot_sample=1",
+    "placement.fast_memory=60%",
+    "placement.window=6",
+    "skip.lag=14",
+    "log.every_inputs=100000",
+)
+CASES = [
+    ("fast", "value", "singles"),
+    ("fast", "movement", "singles"),
+    ("fast", "freeze", "lists"),
+    ("fast", "published", "singles"),
+    ("slipstream", "published", "singles"),
+    ("bagpipe", "thin", "lists"),
+    ("hotline", "case-control", "singles"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _by_kernels_of_a_gpu(monkeypatch):
+    monkeypatch.setattr(travel, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu")
+
+
+def data(kind="singles", n=400):
+    """With lists, plans are made otherwise."""
+    random = np.random.default_rng(5)
+    labels = (random.random(n) < 0.2).astype(int)
+    if kind == "lists":
+        return skewed(n, labels=labels)
+    users, ads = ((rows * random.random(n) ** 4).astype(int) for rows in (60, 30))
+    return clicks(n, labels=labels, columns={"user": users, "ad": ads})
+
+
+def keys(strategy, rule, *settings):
+    few = (*SHORT, f"skip.rule={rule}", *settings)
+    return config(*few, strategy=strategy, batch_size=8, epochs=2, device=DEVICE, compile="off")
+
+
+def one_by_one(monkeypatch, data, wanted, out):
+    """The same run with steps that are planned and awaited one by one."""
+    with monkeypatch.context() as patch:
+        patch.setattr(travel, "plans_ahead", lambda *_: 0)
+        return train(data, wanted, out)
+
+
+def said(run):
+    """What skipping reported, the time left out."""
+    return [{k: v for k, v in one.items() if k != "seconds"} for one in lines(run, "skipping")]
+
+
+@pytest.mark.parametrize(("strategy", "rule", "kind"), CASES)
+def test_a_run_that_plans_ahead_is_that_of_steps_one_by_one(
+    strategy, rule, kind, tmp_path, monkeypatch
+):
+    wanted = keys(strategy, rule)
+    assert travel.plans_ahead(wanted, [])
+    plain = one_by_one(monkeypatch, data(kind), wanted, tmp_path / "plain")
+    ours = train(data(kind), wanted, tmp_path / "ours")
+    assert plain["inputs_skipped"] or rule == "freeze"
+    for key in ("weights_digest", "auc", "inputs_trained", "inputs_skipped"):
+        assert ours[key] == plain[key]
+    assert said(tmp_path / "ours") == said(tmp_path / "plain") != []
+    assert ours["skipping"]["guard"] == plain["skipping"]["guard"]
+
+
+@pytest.mark.parametrize(("strategy", "rule"), [("fast", "movement"), ("slipstream", "published")])
+def test_stopped_and_resumed_it_ends_where_an_uninterrupted_one_does(strategy, rule, tmp_path):
+    wanted = keys(strategy, rule, "checkpoint.every_inputs=130")
+    whole = train(data(), wanted, tmp_path / "whole")
+    for number, stop in enumerate((12, 9)):
+        with pytest.raises(StoppedError):
+            train(data(), wanted, tmp_path / "r", hooks=stop_after(stop), resume=number > 0)
+    again = train(data(), wanted, tmp_path / "r", resume=True)
+    assert whole["inputs_skipped"] > 0
+    for key in ("weights_digest", "inputs_trained", "inputs_skipped"):
+        assert again[key] == whole[key]
+    assert again["skipping"]["decisions"] == whole["skipping"]["decisions"]
+
+
+def test_steps_that_stall_at_random_change_nothing(tmp_path, monkeypatch):
+    wanted = keys("fast", "value", "skip.audit_inputs=20")
+    whole = train(data(), wanted, tmp_path / "whole")
+    random = np.random.default_rng(1)
+
+    def stalling(work):
+        def stalled(*args, **named):
+            time.sleep(random.choice([0, 0, 5e-3]))
+            return work(*args, **named)
+
+        return stalled
+
+    for kind, name in ((Skipper, "after"), (Foresight, "__call__"), (RecordedEngine, "_run")):
+        monkeypatch.setattr(kind, name, stalling(getattr(kind, name)))
+    ours = train(data(), wanted, tmp_path / "ours")
+    assert ours["weights_digest"] == whole["weights_digest"]
+    assert said(tmp_path / "ours") == said(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("strategy", ["fast", "slipstream", "bagpipe", "hotline"])
+def test_the_shortest_lag_with_which_threads_plan_is_enough(strategy, tmp_path):
+    wanted = keys(strategy, "random")
+    lag = next(
+        lag
+        for lag in range(1, 100)
+        if travel.plans_ahead(wanted.with_settings([f"skip.lag={lag}"]), [])
+    )
+    wanted = wanted.with_settings([f"skip.lag={lag}"])
+    ended = []
+    training = threading.Thread(
+        target=lambda: ended.append(train(data(), wanted, tmp_path / "run")), daemon=True
+    )
+    training.start()
+    training.join(60)
+    assert ended, "nobody waits for ever"
+    assert ended[0]["inputs_skipped"] > 0
+
+
+def test_with_a_shorter_lag_steps_are_planned_one_by_one(tmp_path):
+    wanted, short = (keys("fast", "random", f"skip.lag={lag}") for lag in ("null", 11))
+    assert travel.skip_lag(wanted) > 11
+    assert travel.plans_ahead(wanted, [])
+    assert not travel.plans_ahead(short, [])
+    assert train(data(), short, tmp_path / "run")["inputs_skipped"] > 0
+
+
+def test_a_run_that_is_stopped_leaves_no_thread_that_waits_for_a_decision(tmp_path):
+    asked = []
+
+    def stop():
+        asked.append(time.sleep(0.02))  # others have come as far as they can by then
+        return len(asked) > 6
+
+    with pytest.raises(StoppedError):
+        train(data(), keys("fast", "value"), tmp_path / "run", hooks=Hooks(stop=stop))
+    ours = [one.name for one in threading.enumerate() if one.name.startswith("slipstream")]
+    assert not [name for name in ours if not name.startswith("slipstream-rows")]
+
+
+def test_who_waits_for_a_decision_goes_on_when_it_is_taken_and_is_told_when_none_will_be():
+    decisions, found = Decisions(lag=2), []
+
+    def ask(batch):
+        try:
+            decisions.wait_for(batch)
+            found.append(decisions.of(batch).number)
+        except SlipstreamError as error:
+            found.append(str(error))
+
+    first = threading.Thread(target=ask, args=(8,), daemon=True)
+    first.start()
+    decisions.take(0.5, {}, step=5)
+    first.join(0.05)
+    assert not found, "the steps before it are not done"
+    decisions.move_on(5)
+    first.join(10)
+    assert found == [1]
+    second = threading.Thread(target=ask, args=(9,), daemon=True)
+    second.start()
+    decisions.close()
+    second.join(10)
+    assert found[1] == "Which inputs batch 9 has is not decided any more."
