@@ -1,7 +1,8 @@
 """What is done row by row for many inputs: compiled, without the interpreter lock.
 
 The rows of input i are `ids[i, c] + starts[c]` for each single column c, and for each list column l
-`values[offsets[l, i]:offsets[l, i + 1]]`.
+`values[offsets[l, i]:offsets[l, i + 1]]`. Numbers of rows lie far apart: those of inputs some way
+ahead are asked for before they are needed, which makes loops two times as fast and more.
 """
 
 from __future__ import annotations
@@ -10,6 +11,17 @@ import numpy as np
 
 from slipstream.compiled import compiled
 from slipstream.data.inputs import Array
+from slipstream.near import ask_for
+
+_INPUTS_AHEAD = 8
+
+
+@compiled
+def _ask_ahead(i: int, ids: Array, starts: Array, of_rows: Array) -> None:
+    """Ask for the numbers of the rows of single columns, of an input behind input i."""
+    if i + _INPUTS_AHEAD < len(ids):
+        for c in range(len(starts)):
+            ask_for(of_rows, starts[c] + ids[i + _INPUTS_AHEAD, c], 0)
 
 
 @compiled
@@ -17,7 +29,9 @@ def sums(
     ids: Array, starts: Array, values: Array, offsets: Array, of_rows: Array, out: Array
 ) -> None:
     """Add to `out` the numbers of each input's rows."""
+    asked = of_rows.reshape(-1, 1)
     for i in range(len(out)):
+        _ask_ahead(i, ids, starts, asked)
         total = 0.0
         for c in range(len(starts)):
             total += of_rows[starts[c] + ids[i, c]]
@@ -32,7 +46,9 @@ def largest(
     ids: Array, starts: Array, values: Array, offsets: Array, of_rows: Array, out: Array
 ) -> None:
     """Raise each number of `out` to the largest of the input's rows."""
+    asked = of_rows.reshape(-1, 1)
     for i in range(len(out)):
+        _ask_ahead(i, ids, starts, asked)
         most = out[i]
         for c in range(len(starts)):
             most = max(most, of_rows[starts[c] + ids[i, c]])
@@ -113,11 +129,21 @@ def enough(
 @compiled
 def count(ids: Array, starts: Array, values: Array, into: Array) -> None:
     """Count the accesses of each row."""
+    asked = into.reshape(-1, 1)
     for i in range(len(ids)):
+        _ask_ahead(i, ids, starts, asked)
         for c in range(len(starts)):
             into[starts[c] + ids[i, c]] += 1
     for k in range(len(values)):
         into[values[k]] += 1
+
+
+@compiled
+def left_to_learn(counts: Array, out: Array) -> None:
+    """Write for each count what one more teaches."""
+    one = np.float32(1)
+    for row in range(len(counts)):
+        out[row] = one / (np.float32(counts[row]) + one)
 
 
 @compiled
@@ -128,7 +154,9 @@ def count_labels(
 
     Both counts of a row are one number, which has the second in its upper half: one addition.
     """
+    asked = into.reshape(-1, 1)
     for i in range(len(ids)):
+        _ask_ahead(i, ids, starts, asked)
         one = np.uint64(1) + (np.uint64(labels[i] > 0) << np.uint64(32))
         for c in range(len(starts)):
             into[starts[c] + ids[i, c]] += one
