@@ -178,6 +178,13 @@ def test_the_estimate_holds_what_a_rule_keeps(data, tmp_path, rule):
     assert kept - small <= part <= 4 * kept + 16 * len(data.train)
 
 
+def test_the_estimate_holds_decisions_that_wait_for_their_first_batch(data, tmp_path):
+    made = config(*SHORT, "skip.rule=value", "skip.lag=25", limit=600)
+    few = estimate(data, made.with_settings(["skip.interval=0.9"])).host["skipping"]
+    kept = train(data, made, tmp_path / "run")["skipping"]["overhead_bytes"]
+    assert few < kept <= estimate(data, made).host["skipping"] + 4096
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["value", "thin"])
 def test_after_a_sudden_change_inputs_are_let_back_and_nothing_is_lost(tmp_path, rule):

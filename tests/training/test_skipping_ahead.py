@@ -9,6 +9,7 @@ import torch
 from small_runs import clicks, config, lines, skewed, stop_after
 
 from slipstream.errors import SlipstreamError
+from slipstream.skipping import snapshots
 from slipstream.skipping.decision import Decisions
 from slipstream.skipping.foresight import Foresight
 from slipstream.skipping.skipper import Skipper
@@ -79,6 +80,7 @@ def said(run):
 def test_a_run_that_plans_ahead_is_that_of_steps_one_by_one(
     strategy, rule, kind, tmp_path, monkeypatch
 ):
+    monkeypatch.setattr(snapshots, "SLICE", 128)  # a pass goes on beside several steps
     wanted = keys(strategy, rule)
     assert travel.plans_ahead(wanted, [])
     plain = one_by_one(monkeypatch, data(kind), wanted, tmp_path / "plain")
@@ -91,7 +93,10 @@ def test_a_run_that_plans_ahead_is_that_of_steps_one_by_one(
 
 
 @pytest.mark.parametrize(("strategy", "rule"), [("fast", "movement"), ("slipstream", "published")])
-def test_stopped_and_resumed_it_ends_where_an_uninterrupted_one_does(strategy, rule, tmp_path):
+def test_stopped_and_resumed_it_ends_where_an_uninterrupted_one_does(
+    strategy, rule, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(snapshots, "SLICE", 128)
     wanted = keys(strategy, rule, "checkpoint.every_inputs=130")
     whole = train(data(), wanted, tmp_path / "whole")
     for number, stop in enumerate((12, 9)):

@@ -170,6 +170,6 @@ class Rule:
         holds = f" and holds {self.keys.lag} batches later" if late else ""
         return (
             f"Nothing will be skipped: the first decision comes after {first:,} inputs{holds}, and "
-            f"the run has {len(self.context.base):,}. Set skip.warmup lower"
-            f"{', or make batches smaller' if late else ''}."
+            f"the run has {len(self.context.base):,}. Set skip.warmup"
+            f"{' or skip.lag lower, or make batches smaller' if late else ' lower'}."
         )

@@ -46,7 +46,8 @@ _PLAN = 160  # bytes for each lookup of a batch: slots, distinct rows, where gra
 _PLANNED = 32  # bytes for each lookup of a batch that waits in the window
 # Bytes of every row about the fast tier: its slot and last use; its accesses, put in order.
 _ROW, _RANKED = 12, 16
-_LIVE, _HOT = 2, 5  # decisions that hold at once; bytes of a row that say whether it is hot
+_MOST_SKIPPED = 0.9
+_HOT = 5  # bytes of a row that say whether it is hot
 _READ_AHEAD, _AT_ONCE = 4, 1 << 15
 # While a checkpoint is written, training goes on and keeps the rows that it changes.
 _WRITTEN_PER_SECOND, _TRAINED_PER_SECOND = 300e6, 50_000
@@ -192,19 +193,29 @@ def rows_bytes(layout: Layout) -> int:
 
 
 def _skipping(layout: Layout, dataset: Dataset, config: Config) -> int:
-    """What a rule keeps for rows, two decisions, the hot rows with a copy; twice when saved."""
+    """What a rule keeps for rows, decisions, the hot rows with a copy; twice when saved."""
     name = answers(config).skipping
     if name == "none":
         return 0
     kind, rows = rule(name), sum(table.rows for table in dataset.schema.tables)
     frozen = kind.FROZEN + (kind.FROZEN_AGAIN if config.epochs > 1 else 0)
-    kept = rows * (kind.GATHERED + _LIVE * frozen)
+    kept = rows * (kind.GATHERED + _decisions(dataset, config) * frozen)
     hot = 0
     if kind.NEEDS_HOT:
         elements = sum(4 * table.rows * table.dim for table in layout.tables)
         kept += min(elements, hot_bytes(config.skip, layout))
         hot = rows * _HOT + len(dataset.train)
     return 2 * kept + hot
+
+
+def _decisions(dataset: Dataset, config: Config) -> int:
+    """How many decisions there are at once: one holds, and others wait for their first batch."""
+    keys = config.skip
+    if keys.repeat is False:
+        return 2
+    inputs = travel.skip_lag(config) * config.batch_size / (1 - min(keys.target, _MOST_SKIPPED))
+    every = max(1, keys.interval * build.order_of(config, dataset).per_epoch)
+    return 2 + int(min(inputs, len(dataset.train)) / every)
 
 
 def _fast(
