@@ -43,6 +43,8 @@ from slipstream.errors import SlipstreamError
 from slipstream.lanes import Lane, Mark
 from slipstream.plan import Moves, Plan
 
+_NOTHING, _THAT_COME, _ALL = range(3)  # which rows are on the host as they are on the device
+
 SayHow = Callable[[float, int, Array], None]
 """Writes down how dense weights move, with a factor of their learning rate in that step."""
 
@@ -100,6 +102,7 @@ class Carrier:
         self._to_write: SimpleQueue[Outcome | None] = SimpleQueue()
         self._done: SimpleQueue[list[Done] | BaseException] = SimpleQueue()
         self._under_way = 0
+        self._settled = _NOTHING
         self._landed, self._changed = 0, threading.Condition()
         self._stopped = False
         self._failure: BaseException | None = None
@@ -229,6 +232,7 @@ class Carrier:
         there = self.compute.mark()
         stride.pages.ring.give_back(stride.pages, there)
         self._under_way += len(stride.plans)
+        self._settled = _NOTHING
         self._to_write.put(Outcome(outcome, stride, there))
 
     def done(self, *, but: int | None = None) -> list[Done]:
@@ -262,7 +266,10 @@ class Carrier:
             kept: Whether also those that stay and that the device finds by their ids.
         """
         self.check_quiet()
-        self.held.settle(kept=kept)
+        wanted = _ALL if kept else _THAT_COME
+        if self._settled < wanted:
+            self.held.settle(kept=kept)
+            self._settled = wanted
 
     def check_quiet(self) -> None:
         """Raise an error where results of steps are still to come."""

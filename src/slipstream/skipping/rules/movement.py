@@ -72,7 +72,8 @@ class Movement(Rule):
         begun = self._snapshot.begun
         due = super().due(plan, before)
         if self._snapshot.begun > begun:
-            self._touched, self._at_snapshot = accesses_so_far(self.context), self._touched
+            self._touched, self._at_snapshot = self._at_snapshot, self._touched
+            self._touched.fill(0)
         return due
 
     def freeze(self) -> dict[str, Array]:
