@@ -20,6 +20,7 @@ from slipstream import (
     Loader,
     Part,
     Schema,
+    SlipstreamError,
     Table,
     from_arrays,
 )
@@ -411,3 +412,30 @@ def test_pinned_batches_copied_without_waiting_arrive_whole(part):
     ids = np.concatenate([run.ids for run in part.runs(0, len(part))])
     got = torch.cat([batch.ids[: batch.n_valid] for batch in moved]).cpu().numpy()
     np.testing.assert_array_equal(got, ids[numbers])
+
+
+def test_who_waits_for_an_order_reads_as_many_batches_at_once_whenever_they_are_decided(part):
+    class Deciding(InputOrder):
+        """Knows so many batches more each time that somebody waits for it."""
+
+        known, waited = 3, 0
+
+        def cuts(self, *args, **keys):
+            for number, cut in enumerate(super().cuts(*args, **keys)):
+                while number >= self.known:
+                    yield None
+                yield cut
+
+        def wait(self):
+            self.known += 1
+            self.waited += 1
+
+    order = Deciding(len(part))
+    with Loader(part, 500, order=order, ahead=6, at_once=4, wait=order.wait) as loader:
+        batches = list(loader)
+    assert order.waited == 10 - 3, "no more than it takes"
+    assert torch.cat([one.numbers for one in batches]).tolist() == list(range(5000))
+    assert [one.place for one in batches] == [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]
+    order = Deciding(len(part))
+    with Loader(part, 500, order=order) as loader, pytest.raises(SlipstreamError, match="decided"):
+        list(loader)

@@ -148,3 +148,23 @@ def test_a_position_outside_the_order_is_an_error():
 def test_a_rank_outside_its_world_is_an_error(rank, world_size):
     with pytest.raises(ConfigError, match="rank"):
         list(into_batches(InputOrder(10).chunks(), 2, rank=rank, world_size=world_size))
+
+
+def test_another_thread_that_asks_in_between_changes_no_answer():
+    order = InputOrder(3000, epochs=2, seed=3, block=64, mixed=4)
+    wanted, asked = order.numbers(0, 6000), []
+
+    class Interrupted(dict):
+        """Another thread asks for the inputs of another epoch whenever something is looked up."""
+
+        def get(self, key):
+            found = super().get(key)
+            if not asked:
+                asked.append(key)
+                order.numbers(4000, 4100)
+                asked.clear()
+            return found
+
+    order.__dict__["_kept"] = Interrupted()
+    for start in range(0, 3000, 100):
+        assert order.numbers(start, start + 100).tolist() == wanted[start : start + 100].tolist()

@@ -34,13 +34,13 @@ SHORT = (
     "log.every_inputs=100000",
 )
 CASES = [
-    ("fast", "value", "singles"),
-    ("fast", "movement", "singles"),
-    ("fast", "freeze", "lists"),
-    ("fast", "published", "singles"),
-    ("slipstream", "published", "singles"),
-    ("bagpipe", "thin", "lists"),
-    ("hotline", "case-control", "singles"),
+    ("fast", "value", "singles", "shuffle=true"),
+    ("fast", "movement", "singles", "log.every_inputs=60"),
+    ("fast", "freeze", "lists", "placement.fast_memory=10%"),  # some batches do not fit
+    ("slipstream", "published", "singles", "placement.window=1"),
+    ("slipstream", "published", "singles", "skip.h_t=1000"),  # some are left without inputs
+    ("slipstream", "published", "lists", "ordering.kind=as-is"),
+    ("hotline", "case-control", "singles", "epochs=2"),
 ]
 
 
@@ -49,7 +49,7 @@ def _by_kernels_of_a_gpu(monkeypatch):
     monkeypatch.setattr(travel, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu")
 
 
-def data(kind="singles", n=400):
+def data(kind="singles", n=300):
     """With lists, plans are made otherwise."""
     random = np.random.default_rng(5)
     labels = (random.random(n) < 0.2).astype(int)
@@ -72,16 +72,17 @@ def one_by_one(monkeypatch, data, wanted, out):
 
 
 def said(run):
-    """What skipping reported, the time left out."""
-    return [{k: v for k, v in one.items() if k != "seconds"} for one in lines(run, "skipping")]
+    """What was decided, and where reports stood meanwhile."""
+    made = [one for one in lines(run) if one["kind"] in ("skipping", "guard", "training")]
+    return [(one["position"], one if one["kind"] != "training" else None) for one in made]
 
 
-@pytest.mark.parametrize(("strategy", "rule", "kind"), CASES)
+@pytest.mark.parametrize(("strategy", "rule", "kind", "setting"), CASES)
 def test_a_run_that_plans_ahead_is_that_of_steps_one_by_one(
-    strategy, rule, kind, tmp_path, monkeypatch
+    strategy, rule, kind, setting, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(snapshots, "SLICE", 128)  # a pass goes on beside several steps
-    wanted = keys(strategy, rule)
+    wanted = keys(strategy, rule, setting)
     assert travel.plans_ahead(wanted, [])
     plain = one_by_one(monkeypatch, data(kind), wanted, tmp_path / "plain")
     ours = train(data(kind), wanted, tmp_path / "ours")
@@ -89,6 +90,7 @@ def test_a_run_that_plans_ahead_is_that_of_steps_one_by_one(
     for key in ("weights_digest", "auc", "inputs_trained", "inputs_skipped"):
         assert ours[key] == plain[key]
     assert said(tmp_path / "ours") == said(tmp_path / "plain") != []
+    assert (ours["carried"]["aside"] > 0) == ("fast_memory" in setting)
     assert ours["skipping"]["guard"] == plain["skipping"]["guard"]
 
 
@@ -149,23 +151,59 @@ def test_the_shortest_lag_with_which_threads_plan_is_enough(strategy, tmp_path):
 
 def test_with_a_shorter_lag_steps_are_planned_one_by_one(tmp_path):
     wanted, short = (keys("fast", "random", f"skip.lag={lag}") for lag in ("null", 11))
-    assert travel.skip_lag(wanted) > 11
+    assert travel.skip_lag(wanted, 10_000) > 11
+    assert travel.skip_lag(wanted, 1_000) <= 14, "in a short run nothing would be skipped"
     assert travel.plans_ahead(wanted, [])
     assert not travel.plans_ahead(short, [])
     assert train(data(), short, tmp_path / "run")["inputs_skipped"] > 0
 
 
-def test_a_run_that_is_stopped_leaves_no_thread_that_waits_for_a_decision(tmp_path):
-    asked = []
+def test_a_run_that_is_stopped_leaves_no_thread_that_waits_for_a_decision(tmp_path, monkeypatch):
+    wait_for, waiting, ended = Decisions.wait_for, threading.Event(), []
 
-    def stop():
-        asked.append(time.sleep(0.02))  # others have come as far as they can by then
-        return len(asked) > 6
+    def noted(self, batch):
+        waiting.set()
+        wait_for(self, batch)
 
-    with pytest.raises(StoppedError):
-        train(data(), keys("fast", "value"), tmp_path / "run", hooks=Hooks(stop=stop))
+    def trained():
+        hooks = Hooks(stop=lambda: waiting.wait(30))  # no step goes on meanwhile
+        try:
+            train(data(), keys("fast", "value"), tmp_path / "run", hooks=hooks)
+        except StoppedError:
+            ended.append(True)
+
+    monkeypatch.setattr(Decisions, "wait_for", noted)
+    training = threading.Thread(target=trained, daemon=True)
+    training.start()
+    training.join(60)
+    assert ended
     ours = [one.name for one in threading.enumerate() if one.name.startswith("slipstream")]
     assert not [name for name in ours if not name.startswith("slipstream-rows")]
+
+
+@pytest.mark.parametrize("rule", ["value", "movement", "published", "random"])
+def test_what_is_due_is_known_ahead_from_any_step_on(rule, tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshots, "SLICE", 128)
+    monkeypatch.setattr(travel, "kernels_for", lambda *_: "cpu")
+    after, asked, found = Skipper.after, [], []
+
+    def compared(self, plan, before, logits):
+        if plan.step % 7 == 1:
+            asked.append(self.foresight())
+        (told,) = {one(plan, before) for one in asked}
+        turns, audited = self.rule.calendar.turns, self.guard.audited
+        begun = turns.begun
+        told_lines = after(self, plan, before, logits)
+        looked = turns.begun > begun or self.guard.audited > audited or plan.step == 1
+        found.append((told, bool(told_lines) or looked))
+        assert told or not found[-1][1]
+        assert found[-1][1] or not told or self.guard.looks(before, plan.next_position)
+        return told_lines
+
+    monkeypatch.setattr(Skipper, "after", compared)
+    train(data(n=800), keys("fast", rule, "skip.audit_inputs=20"), tmp_path / "run")
+    assert found.count((True, True)) >= 3
+    assert (False, False) in found
 
 
 def test_who_waits_for_a_decision_goes_on_when_it_is_taken_and_is_told_when_none_will_be():

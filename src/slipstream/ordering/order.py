@@ -133,17 +133,19 @@ class InputOrder:
 
     def _shuffled_blocks(self, epoch: int) -> tuple[Array, Array]:
         """The blocks of an epoch in random order, and the position at which each group begins."""
-        if self._kept.get("epoch") != epoch:
+        known = self._kept.get("blocks")
+        if known is None or known[0] != epoch:
             count = -(-self.per_epoch // self.block)
             blocks = self._permutation(count, epoch, 0).astype(np.int64)
             sizes = np.minimum(self.per_epoch - blocks * self.block, self.block)
             starts = np.concatenate([[0], np.cumsum(sizes)])[: -1 : self.mixed]
-            self._kept.update(epoch=epoch, blocks=(blocks, starts))
-        return self._kept["blocks"]
+            known = self._kept["blocks"] = epoch, (blocks, starts)
+        return known[1]
 
     def _mixed_group(self, epoch: int, group: int) -> Array:
         """The input numbers of one group of blocks, mixed."""
-        if self._kept.get("group") != (epoch, group):
+        known = self._kept.get("group")
+        if known is None or known[0] != (epoch, group):
             blocks, _ = self._shuffled_blocks(epoch)
             firsts = blocks[group * self.mixed : (group + 1) * self.mixed] * self.block
             inside = self._permutation(len(firsts) * (self.block // self.run), epoch, group + 1)
@@ -151,12 +153,15 @@ class InputOrder:
             if firsts.max() + self.block > self.per_epoch:  # the last block is short
                 numbers = numbers[numbers < self.per_epoch]
             numbers.flags.writeable = False  # it is handed out again
-            self._kept.update(group=(epoch, group), numbers=numbers)
-        return self._kept["numbers"]
+            known = self._kept["group"] = (epoch, group), numbers
+        return known[1]
 
     @cached_property
     def _kept(self) -> dict[str, Any]:
-        """The epoch and the group that were asked for last: mostly they are asked for again."""
+        """The epoch and the group that were asked for last: mostly they are asked for again.
+
+        Several threads may ask: what is known and of what it is are one thing.
+        """
         return {}
 
     def _permutation(self, n: int, epoch: int, stream: int) -> Array:

@@ -50,7 +50,8 @@ class Decisions:
         lag: Batches from a decision to its effect.
 
     Attributes:
-        done: Steps after which all is decided that follows from them.
+        done: Steps after which all is decided that follows from them. While another thread waits
+            it is changed by `move_on` alone.
 
     Example:
         >>> decisions = Decisions(lag=2)
@@ -84,7 +85,7 @@ class Decisions:
                 raise SlipstreamError(f"Which inputs batch {batch} has is not decided any more.")
 
     def close(self) -> None:
-        """Take no more decisions: whoever waits for one is told."""
+        """Take no more decisions: whoever waits for one, or is about to, gets an error."""
         with self._moved_on:
             self._closed = True
             self._moved_on.notify_all()

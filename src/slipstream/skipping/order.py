@@ -61,7 +61,7 @@ class Skipped:
     ) -> None:
         self.base, self._judge, self.decisions, self._most = base, judge, decisions, most
         self._batch_at: dict[int, int] = {}
-        self._asked = 0  # the batch that was last asked for too early
+        self._asked: int | None = None  # the batch that was last asked for, if it is judged here
 
     @property
     def rows(self) -> int:
@@ -98,6 +98,7 @@ class Skipped:
         filling, by = _Filling(batch_size * world_size, most), self.decisions.last
         for chunk in self.base.chunks(position, batch_size * world_size):
             if chunk is None:
+                self._asked = None
                 yield None
                 continue
             at = 0
@@ -129,6 +130,7 @@ class Skipped:
 
     def wait(self) -> None:
         """Wait until the batch that was not decided is; another thread takes decisions."""
+        assert self._asked is not None, "orders that wait for a loss themselves are read otherwise"
         self.decisions.wait_for(self._asked)
 
     def _decision_of(self, batch: int) -> Decision | None:

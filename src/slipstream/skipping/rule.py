@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from slipstream.config import Skip
 from slipstream.data.inputs import Array
 from slipstream.plan import Plan
 from slipstream.skipping.accesses import Accesses
@@ -91,10 +92,10 @@ class Rule:
         self.context, self.keys = context, context.keys
         self.calendar = Calendar(context)
 
-    @property
-    def once(self) -> bool:
-        """Whether it is decided only once."""
-        return not self.context.repeats
+    @classmethod
+    def decides_once(cls, keys: Skip) -> bool:
+        """Whether it decides only once, with these keys."""
+        return keys.repeat is False
 
     def see(self, trained: Accesses | None, skipped: Accesses | None) -> None:
         """Gather from the inputs that a step has trained, and those that were skipped with it.
@@ -105,7 +106,10 @@ class Rule:
         """
 
     def due(self, plan: Plan, before: int) -> bool:
-        """Whether a decision is to be taken after a step, before which this was the position."""
+        """Whether a decision is to be taken after a step, before which this was the position.
+
+        That is for the calendar to say: who plans ahead asks another one like it, not the rule.
+        """
         return self.calendar.due(plan, before)
 
     def freeze(self) -> dict[str, Array]:

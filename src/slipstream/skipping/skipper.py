@@ -134,7 +134,9 @@ class Skipper:
         if self.rule.MAKES_UP:
             # What was skipped too much or too little so far, a bounded part at a time; something
             # is always trained, or no batch would fill, and no other decision follow.
-            ahead = self.context.every if self.context.repeats else len(self.context.base)
+            # Decisions that wait for their first batch make up for it, too: each a part.
+            ahead = max(self.context.every, self.context.late)
+            ahead = ahead if self.context.repeats else len(self.context.base)
             most = _MADE_UP * asked
             made_up = float(np.clip(self.tally.owed / (2 * ahead), -most, most))
             wanted += min(made_up, _MADE_UP * (1 - asked))
@@ -289,7 +291,8 @@ class Skipper:
     def _how(self) -> str:
         """What a reader should know of how it was skipped."""
         said = [] if self.guard.acts else ["unguarded"]
-        return " and ".join([*said, *(["decided once"] if self.rule.once else [])])
+        once = self.rule.decides_once(self.context.keys)
+        return " and ".join([*said, *(["decided once"] if once else [])])
 
     @property
     def bytes(self) -> int:

@@ -329,7 +329,7 @@ def resolved(config: Config, order: InputOrder) -> Config:
     ordering = answers(config).ordering
     compiled = ordering != "split" and compiles(config, steps_of(config, order))
     config = replace(config, compile="on" if compiled else "off")
-    config = _with_skip_lag(config)
+    config = _with_skip_lag(config, len(order))
     if ordering != "apart":
         return config
     least = _least_lag(config, order)
@@ -342,10 +342,10 @@ def resolved(config: Config, order: InputOrder) -> Config:
     return replace(config, ordering=replace(config.ordering, lag=lag))
 
 
-def _with_skip_lag(config: Config) -> Config:
+def _with_skip_lag(config: Config, inputs: int) -> Config:
     if answers(config).skipping == "none":
         return config
-    least, lag = travel.least_skip_lag(config), travel.skip_lag(config)
+    least, lag = travel.least_skip_lag(config), travel.skip_lag(config, inputs)
     if lag < least:
         raise ConfigError(
             f"skip.lag is {lag}, but what is skipped must be decided {least} batches ahead: they "

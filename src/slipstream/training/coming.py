@@ -25,7 +25,8 @@ class Coming:
         engine: Steps through the plans.
         total: Inputs of the whole run.
         foresee: Says of each plan, in the order of their steps, and of where it begins, whether
-            its step must be the last of those that are stepped through together; None of none.
+            its step must be the last of those that are stepped through together; None says so of
+            no plan.
     """
 
     def __init__(

@@ -24,6 +24,7 @@ from slipstream.placement.budget import lookups_beside, rows_beside
 from slipstream.placement.tier import Room
 from slipstream.skew.popularity import Popularity
 from slipstream.skipping.hot import hot_bytes
+from slipstream.skipping.rule import Rule
 from slipstream.skipping.rules import rule
 from slipstream.training import build, travel
 from slipstream.training.checkpoint.save import RANGE_BYTES
@@ -95,8 +96,9 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
     model = without_values(lambda: build.model_of(_without_statistics(config), dataset))
     layout = model.layout
     weights = sum(one.numel() for one in model.parameters())
-    compiled = build.resolved(config, build.order_of(config, dataset))
-    process = _PROCESS + (_COMPILED if compiled.compile == "on" else 0)
+    resolved = build.resolved(config, build.order_of(config, dataset))
+    config = replace(config, skip=resolved.skip)
+    process = _PROCESS + (_COMPILED if resolved.compile == "on" else 0)
     dense = 4 * weights * (2 + _STATES[config.dense.optimizer])
     rows = rows_bytes(layout)
     activations = _activations(model, dataset, config)
@@ -199,7 +201,7 @@ def _skipping(layout: Layout, dataset: Dataset, config: Config) -> int:
         return 0
     kind, rows = rule(name), sum(table.rows for table in dataset.schema.tables)
     frozen = kind.FROZEN + (kind.FROZEN_AGAIN if config.epochs > 1 else 0)
-    kept = rows * (kind.GATHERED + _decisions(dataset, config) * frozen)
+    kept = rows * (kind.GATHERED + _decisions(kind, dataset, config) * frozen)
     hot = 0
     if kind.NEEDS_HOT:
         elements = sum(4 * table.rows * table.dim for table in layout.tables)
@@ -208,14 +210,14 @@ def _skipping(layout: Layout, dataset: Dataset, config: Config) -> int:
     return 2 * kept + hot
 
 
-def _decisions(dataset: Dataset, config: Config) -> int:
+def _decisions(kind: type[Rule], dataset: Dataset, config: Config) -> int:
     """How many decisions there are at once: one holds, and others wait for their first batch."""
-    keys = config.skip
-    if keys.repeat is False:
+    keys, order = config.skip, build.order_of(config, dataset)
+    if kind.decides_once(keys):
         return 2
-    inputs = travel.skip_lag(config) * config.batch_size / (1 - min(keys.target, _MOST_SKIPPED))
-    every = max(1, keys.interval * build.order_of(config, dataset).per_epoch)
-    return 2 + int(min(inputs, len(dataset.train)) / every)
+    skipped = min(max(keys.shares or (keys.target,)), _MOST_SKIPPED)
+    late = travel.skip_lag(config, len(order)) * config.batch_size / (1 - skipped)
+    return 2 + int(min(late, len(order)) / max(1, keys.interval * order.per_epoch))
 
 
 def _fast(

@@ -229,7 +229,7 @@ class Trainer:
             )
         # What is in the fast tier before the next plan is made: only then may a thread make it.
         self.engine.tables.keep(tiered.kept(), self.state.step)
-        foresight = self.skipping.foresight() if ahead else None
+        foresight = self.skipping.look_ahead() if ahead else None
         sent = Coming(self.config, self.rooms, self.engine, self.total, foresight)
         coming = sent.plans(plans, self.state.position, self._stack)
         self._stack.callback(self.skipping.close)  # before threads end that may wait for it
@@ -242,13 +242,14 @@ class Trainer:
                 break
             with self.state.timed("step"):
                 self._step(some)
-            self._learn()
             clock = self.engine.tables.clock()
             for plan in some:
                 self.state.stepped(plan, self.row_bytes, clock)
                 clock = Clock()
                 if plan.aside and self.state.carried["aside"] == 1:
                     self.hooks.say(f"Step {plan.step} {DOES_NOT_FIT}")
+                if plan is some[-1]:  # what is decided is told behind the reports before it
+                    self._learn()
                 if self.state.crossed(self.log_every):
                     self._report()
             self._what_is_due()

@@ -85,7 +85,7 @@ class Skipping:
         )
         auditor = Auditor(engine, build.placement_of(layout, dataset), dataset.train)
         split = answers(config).ordering == "split"  # its parts follow from the batches before
-        lag = travel.skip_lag(config)
+        lag = travel.skip_lag(config, len(order))
         skipper = Skipper(name, context, order, lag, auditor, remember=split)
         return cls(skipper.order, skipper)
 
@@ -139,8 +139,8 @@ class Skipping:
         """Waits until the batch that was asked for is decided; None where all are."""
         return None if self._skipper is None else self._skipper.order.wait
 
-    def foresight(self) -> Foresight | None:
-        """Tells a thread that plans ahead after which steps rows are looked at; None never are."""
+    def look_ahead(self) -> Foresight | None:
+        """From here on a thread plans ahead, and asks what is due; None where nothing ever is."""
         self._foresight = None if self._skipper is None else self._skipper.foresight()
         return self._foresight
 

@@ -25,6 +25,7 @@ _STRIDES = 3  # times as many batches are in the window of a GPU as travel toget
 # that travel or whose results are looked at. Measured on an H200: so many blocks of page-locked
 # memory were from 6 % too few to 12 % too many at batch 16,384, and 7 to 11 % too many at 2,048.
 _READS_PLANNED, _STRIDES_HELD = 8, 6
+_LATEST = 0.1  # of a run: what is skipped is decided ahead by no more, where that is left open
 _READ = 4  # batches that are read ahead of those being planned, where no thread plans
 
 
@@ -38,26 +39,32 @@ def plans_ahead(config: Config, rooms: Sequence[Room] | None) -> int:
     return 0 if _waits(config) or kernels_for(config, rooms) != "gpu" else PREPARED
 
 
-def skip_lag(config: Config) -> int:
-    """Batches from a decision on what is skipped to its effect: those that are read by then."""
+def skip_lag(config: Config, inputs: int) -> int:
+    """Batches from a decision on what is skipped to its effect: those that are read by then.
+
+    Threads that plan ahead want many. In a run of so few inputs that decisions would come to
+    nothing, they have to do without.
+    """
     if config.skip.lag is not None:
         return config.skip.lag
     rooms: Sequence[Room] | None = None if answers(config).placement is None else []
-    if not plans_ahead(config, rooms):
-        return least_skip_lag(config) + _READ
-    return _lag_ahead(config) + _STRIDES * _together(config) + 2 * _read_at_once(config)
+    # What may wait between the threads, beside what they cannot do without.
+    ahead = _lag_ahead(config) + _STRIDES * _together(config) + 2 * _read_at_once(config)
+    if plans_ahead(config, rooms) and ahead * config.batch_size <= _LATEST * inputs:
+        return ahead
+    return least_skip_lag(config) + _READ
 
 
 def least_skip_lag(config: Config) -> int:
     """Batches that are planned ahead of a step in any case, for which a decision comes too late."""
-    return window_of(config) + 1 + PREPARED
+    return _window_given(config) + 1 + PREPARED
 
 
 def _lag_ahead(config: Config) -> int:
-    """The same where threads plan ahead.
+    """Batches for which a decision comes too late where threads plan ahead; rather a few more.
 
-    What plans need that travel together, of batches that are read together, is decided when all
-    those are done that travelled before the last ones.
+    The window, plans that are asked for together, those that travelled before and need not be done,
+    and what is read at once of which only some is needed; the last twice.
     """
     return _window(config) + 2 * _together(config) + 2 * _read_at_once(config)
 
@@ -76,21 +83,21 @@ def _waits(config: Config) -> bool:
 
 def window_of(config: Config) -> int:
     """The most batches that are planned ahead of the one being trained; 0 without a fast tier."""
+    return _window_given(config) if _waits(config) else _window(config)
+
+
+def _window_given(config: Config) -> int:
+    """The window that the configuration asks for, or the strategy."""
     tier = answers(config).placement
-    if tier is None:
-        return 0
-    return config.placement.window or (tier.window if _waits(config) else _window(config))
+    return 0 if tier is None else config.placement.window or tier.window
 
 
 def _window(config: Config) -> int:
-    """The same, where threads plan ahead."""
-    tier = answers(config).placement
-    if tier is None:
-        return 0
-    window = tier.window
-    if tier.keep and window > 1 and config.device != "cpu":
-        window = max(window, _STRIDES * _most_together(config))
-    return config.placement.window or window
+    """The window where threads plan ahead."""
+    tier, window = answers(config).placement, _window_given(config)
+    if tier is None or config.placement.window or config.device == "cpu":
+        return window
+    return max(window, _STRIDES * _most_together(config)) if tier.keep and window > 1 else window
 
 
 def together(config: Config, rooms: Sequence[Room] | None) -> int:

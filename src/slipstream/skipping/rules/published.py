@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from slipstream.config import Skip
 from slipstream.data.inputs import Array
 from slipstream.plan import Plan
 from slipstream.skipping.calendar import Calendar
@@ -107,10 +108,10 @@ class Published(Rule):
             every=max(1, round(keys.interval * self._hot_inputs)),
         )
 
-    @property
-    def once(self) -> bool:
+    @classmethod
+    def decides_once(cls, keys: Skip) -> bool:
         """As published, unless it is to be repeated."""
-        return not self.keys.repeat
+        return not keys.repeat
 
     def freeze(self) -> dict[str, Array]:
         """How far each hot row has moved since the last snapshot; others have infinitely."""
@@ -162,7 +163,7 @@ class Published(Rule):
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
         """Go on with a snapshot."""
-        # A third number came first once, of which there is no use.
+        # Checkpoints of 0.1.0 before its release begin with one more number.
         self.calendar.seen, compared = (int(one) for one in state["seen"][-2:])
         self.calendar.compared = bool(compared)
         self._snapshot.load_state_dict(state)
