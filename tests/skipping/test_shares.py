@@ -134,3 +134,15 @@ def test_a_published_search_that_finds_nothing_skips_nothing_and_says_so(data, t
     (why,) = told(out)
     assert why.startswith("in 25 rounds no threshold up to 1e-09 came within 0.08 of the share")
     assert why in summary["skipping"]["sentence"]
+
+
+def test_with_a_lag_of_many_intervals_shares_do_not_swing(tmp_path):
+    random, n = np.random.default_rng(0), 5000
+    columns = {k: (rows * random.random(n) ** 4).astype(int) for k, rows in (("a", 900), ("b", 90))}
+    many = clicks(n, columns=columns)
+    keys = ("skip.rule=value", "skip.lag=200", "skip.sample_inputs=500", "skip.guard=false")
+    made = config(*keys, "log.every_inputs=100000", batch_size=8, epochs=5)
+    decisions = train(many, made, tmp_path / "run")["skipping"]["decisions"][1:]
+    late = [one["wanted"] for one in decisions if one["inputs"]]
+    assert len(late) > 60
+    assert max(abs(one - 0.3) for one in late) < 0.05

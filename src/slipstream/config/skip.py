@@ -76,7 +76,10 @@ class Skip(Section):
         None, "Decide anew every interval; null does, but for published, which decides once"
     )
     lag: int | None = key(
-        None, "Batches from a decision to its effect; null is as many as are read ahead", least=1
+        None,
+        "Batches from a decision to its effect; null is as many as are read ahead, which are more "
+        "on a GPU",
+        least=1,
     )
     sample_inputs: int = key(8192, "Inputs to come on which a threshold is searched", least=1)
     sample_share: float = key(

@@ -2,7 +2,7 @@
 
 The rows of input i are `ids[i, c] + starts[c]` for each single column c, and for each list column l
 `values[offsets[l, i]:offsets[l, i + 1]]`. Numbers of rows lie far apart: those of inputs some way
-ahead are asked for before they are needed, which makes loops two times as fast and more.
+ahead are asked for before they are needed.
 """
 
 from __future__ import annotations
