@@ -7,7 +7,7 @@ streams of the GPU too, and other processes take some of the CPU. Round after ro
 few rows on the device trains the same steps; what it ends with must have the bits of a run without
 stalls that has every row on the device (fae and hotline: as many), and neither the memory of the
 host nor that of the device may be larger in the last rounds of a kind than in the first. The exit
-status is 1 if one of these does not hold.
+status is 1 if one of these does not hold. In rounds of one kind a rule skips inputs.
 --device cpu runs the kernels in Triton's interpreter.
 """
 
@@ -31,7 +31,15 @@ SPIN = "while True: sum(range(100_000))"
 WAITS = (0.0, 0.0, 0.0, 0.0, 0.0003, 0.001, 0.004)  # seconds; and now and then a long one
 LONG, LONG_ONE_IN = 0.03, 200
 CYCLES = 1_500_000_000  # of a GPU, a second
-KINDS = [("fast", "3%"), ("bagpipe", "12%"), ("fast", "20%"), ("hotline", "12%"), ("fae", "12%")]
+# A strategy, perhaps with a rule that skips, and its fast tier.
+KINDS = [
+    ("fast", "3%"),
+    ("bagpipe", "12%"),
+    ("fast+movement", "12%"),
+    ("fast", "20%"),
+    ("hotline", "12%"),
+    ("fae", "12%"),
+]
 SPARE = 48 << 20  # bytes that the last rounds of a kind may take more than the first ones
 LAST = 3  # rounds of a kind that are looked at, at either end
 GATHER, CARRIER = "slipstream.embedding.device.gather", "slipstream.embedding.device.carrier"
@@ -49,6 +57,8 @@ POINTS = {
     "stepping": (CARRIER, "Carrier", "arrive"),
     "what a step gives": (CARRIER, "Carrier", "leave"),
     "landing": (CARRIER, "Carrier", "landed"),
+    "learning what to skip": ("slipstream.skipping.skipper", "Skipper", "after"),
+    "waiting for what is skipped": ("slipstream.skipping.decision", "Decisions", "wait_for"),
 }
 ON_STREAM = ("arrive", "leave")  # by the thread whose stream computes
 LANE = ("slipstream.lanes", "Lane", "used")
@@ -163,8 +173,9 @@ def trained(dataset: Any, kind: tuple[str, str], asked: Any, stalls: Stalls | No
     from slipstream.training.loop import train
     from slipstream.training.memory import anonymous
 
+    strategy, _, rule = kind[0].partition("+")
     wanted = Config(
-        strategy=kind[0], batch_size=asked.batch, device=asked.device, compile="off"
+        strategy=strategy, batch_size=asked.batch, device=asked.device, compile="off"
     ).with_settings(
         [
             f"placement.fast_memory={kind[1]}",
@@ -173,6 +184,7 @@ def trained(dataset: Any, kind: tuple[str, str], asked: Any, stalls: Stalls | No
             "evaluate.at=[]",
             "log.tensorboard=false",
             f"checkpoint.every_inputs={asked.batch * 100}",
+            *([f"skip.rule={rule}"] if rule else []),
         ]
     )
     begun = time.monotonic()
@@ -203,7 +215,9 @@ def soak(dataset: Any, asked: Any, say: Callable[[str], None] = print) -> list[s
     while not number or time.monotonic() + longest < end:
         kind = asked.kinds[number % len(asked.kinds)]
         # Which inputs are in a batch, or in its parts, follows from the rows that are kept.
-        whole = kind if kind[0] in ("fae", "hotline") else ("fast", "100%")
+        whole = (
+            kind if kind[0] in ("fae", "hotline") else (kind[0].replace("bagpipe", "fast"), "100%")
+        )
         if whole not in wanted:
             wanted[whole] = trained(dataset, whole, asked, None).digest
         one = trained(dataset, kind, asked, Stalls(number, asked.device != "cpu"))
@@ -211,7 +225,7 @@ def soak(dataset: Any, asked: Any, say: Callable[[str], None] = print) -> list[s
         longest = max(longest, one.seconds)
         same = one.digest == wanted[whole]
         say(
-            f"round {number:3} {kind[0]:8} {kind[1]:>4} {one.seconds:6.1f} s, {one.stalls:6,} "
+            f"round {number:3} {kind[0]:13} {kind[1]:>4} {one.seconds:6.1f} s, {one.stalls:6,} "
             f"stalls, host {one.host >> 20:,} MiB, device {one.device >> 20:,} MiB: "
             f"{'the same bits' if same else 'OTHER BITS'}"
         )

@@ -30,10 +30,12 @@ def asked(*kinds, seconds=0.0):
     return Namespace(seconds=seconds, device=DEVICE, batch=16, kinds=list(kinds))
 
 
-@pytest.mark.parametrize("strategy", ["fast", "hotline"])
-def test_a_round_with_stalls_ends_with_the_bits_of_one_without(soak, strategy):
+@pytest.mark.parametrize(
+    ("strategy", "inputs"), [("fast", 120), ("hotline", 120), ("fast+value", 700)]
+)
+def test_a_round_with_stalls_ends_with_the_bits_of_one_without(soak, strategy, inputs):
     said: list[str] = []
-    assert soak.soak(clicks(120), asked((strategy, "70%")), said.append) == []
+    assert soak.soak(clicks(inputs), asked((strategy, "70%")), said.append) == []
     first, last = said
     assert first.endswith("the same bits")
     assert " 0 stalls" not in first

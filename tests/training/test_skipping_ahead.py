@@ -2,6 +2,7 @@
 
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -201,7 +202,8 @@ def test_what_is_due_is_known_ahead_from_any_step_on(rule, tmp_path, monkeypatch
         return told_lines
 
     monkeypatch.setattr(Skipper, "after", compared)
-    train(data(n=800), keys("fast", rule, "skip.audit_inputs=20"), tmp_path / "run")
+    wanted = replace(keys("fast", rule, "skip.audit_inputs=20"), device="cpu")
+    train(data(n=800), wanted, tmp_path / "run")
     assert found.count((True, True)) >= 3
     assert (False, False) in found
 
