@@ -7,7 +7,7 @@ from small_runs import clicks, config, lines
 
 from slipstream.config import Schedule
 from slipstream.errors import ConfigError
-from slipstream.training import loop
+from slipstream.training import trainer
 from slipstream.training.checkpoint import newest
 from slipstream.training.diverged import DivergedError
 from slipstream.training.engine import Engine
@@ -67,7 +67,7 @@ def test_training_ends_when_validation_has_not_got_better_so_often(tmp_path, mon
         parts.append(part.name)
         return scores_of(next(losses) if part.name == "validation" else 0.1)
 
-    monkeypatch.setattr(loop, "evaluate", scored)
+    monkeypatch.setattr(trainer, "evaluate", scored)
     said = []
     stop = ("early_stopping.every_inputs=32", "early_stopping.patience=2")
     settings = (*stop, "early_stopping.min_change=0.001", "evaluate.at=[]")
@@ -142,8 +142,8 @@ def test_no_dense_values_and_a_single_column_are_enough(tmp_path):
 
 
 def test_a_batch_larger_than_the_data_is_one_step_scored_once(tmp_path, monkeypatch):
-    calls, evaluate = [], loop.evaluate
-    monkeypatch.setattr(loop, "evaluate", lambda *a: calls.append(1) or evaluate(*a))
+    calls, evaluate = [], trainer.evaluate
+    monkeypatch.setattr(trainer, "evaluate", lambda *a: calls.append(1) or evaluate(*a))
     summary = train(clicks(), config(batch_size=1000), tmp_path / "run")
     assert lines(tmp_path / "run", "training")[-1]["step"] == 1
     assert len(summary["curve"]) == 6

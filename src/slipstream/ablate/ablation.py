@@ -22,6 +22,7 @@ from slipstream.models import MODELS
 from slipstream.report.runs import read_run
 from slipstream.report.write import report_on
 from slipstream.training import build
+from slipstream.training.resolved import resolved
 
 
 class Step(NamedTuple):
@@ -112,7 +113,7 @@ class Ablation:
                     build.model_of(one.config, self.dataset)
                     build.check_device(one.config)
                     build.check(one.config, self.dataset)
-                    build.resolved(one.config, build.order_of(one.config, self.dataset))
+                    resolved(one.config, build.order_of(one.config, self.dataset))
                 kept.append(line)
             except SlipstreamError as error:
                 wrong.setdefault(str(error), []).append(line.label)

@@ -19,6 +19,7 @@ from slipstream.report.runs import RUNS
 from slipstream.report.table import as_csv
 from slipstream.report.write import Report, report_on
 from slipstream.training import build
+from slipstream.training.resolved import resolved
 
 
 class Comparison:
@@ -60,7 +61,7 @@ class Comparison:
                 build.model_of(one.config, self.dataset)
                 build.check_device(one.config)
                 build.check(one.config, self.dataset)
-                build.resolved(one.config, build.order_of(one.config, self.dataset))
+                resolved(one.config, build.order_of(one.config, self.dataset))
             except SlipstreamError as error:
                 if not leave_out or one.config.strategy == "plain":
                     raise ConfigError(f"{variant} cannot be trained. {error}") from None

@@ -139,7 +139,7 @@ def arranged(
     if rooms is None or chosen.placement is None or not chosen.placement.keep:
         rooms = _rooms(config, layout, dataset, keep=True, window=1)
     kept = HotInputs(dataset.train, layout, [room.keep for room in rooms])
-    lag = config.ordering.lag or _least_lag(config, base)
+    lag = config.ordering.lag or travel.least_ordering_lag(config, base)
     return Apart(base, kept, config.ordering.segment * config.batch_size, Rates(lag), kept.digest)
 
 
@@ -322,46 +322,6 @@ def _refresh(
 def placement_of(layout: Layout, dataset: Dataset) -> Resident:
     """Where the rows of the tables are when nothing moves: all in the slow store."""
     return Resident(layout, [column.name for column in dataset.schema.singles])
-
-
-def resolved(config: Config, order: InputOrder) -> Config:
-    """The configuration with what it leaves open decided, so that it repeats the run."""
-    ordering = answers(config).ordering
-    compiled = ordering != "split" and compiles(config, steps_of(config, order))
-    config = replace(config, compile="on" if compiled else "off")
-    config = _with_skip_lag(config, len(order))
-    if ordering != "apart":
-        return config
-    least = _least_lag(config, order)
-    lag = config.ordering.lag or least
-    if lag < least:
-        raise ConfigError(
-            f"ordering.lag is {lag}, but a rate must be decided {least} segments ahead: batches "
-            "are read and planned by then. Leave it out, or make segments longer."
-        )
-    return replace(config, ordering=replace(config.ordering, lag=lag))
-
-
-def _with_skip_lag(config: Config, inputs: int) -> Config:
-    if answers(config).skipping == "none":
-        return config
-    least, lag = travel.least_skip_lag(config), travel.skip_lag(config, inputs)
-    if lag < least:
-        raise ConfigError(
-            f"skip.lag is {lag}, but what is skipped must be decided {least} batches ahead: they "
-            "are read and planned by then. Leave it out, or look fewer batches ahead."
-        )
-    return replace(config, skip=replace(config.skip, lag=lag))
-
-
-def _least_lag(config: Config, order: InputOrder) -> int:
-    """Segments that must be decided ahead, so that planning never waits for a decision."""
-    window = travel.window_of(config)
-    if answers(config).skipping != "none":
-        # So few inputs may be left that a segment is one batch.
-        return 1 + window + 1 + travel.PREPARED
-    inputs = min(config.ordering.segment * config.batch_size, max(1, order.per_epoch))
-    return 1 + math.ceil((window + 1 + travel.PREPARED) / math.ceil(inputs / config.batch_size))
 
 
 def _rooms(

@@ -35,6 +35,7 @@ from slipstream.training.estimate_device import (
     what_fits,
 )
 from slipstream.training.footprint import step_bytes, without_values
+from slipstream.training.resolved import resolved
 from slipstream.training.strategies import answers
 
 MIB = 1 << 20
@@ -96,9 +97,9 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
     model = without_values(lambda: build.model_of(_without_statistics(config), dataset))
     layout = model.layout
     weights = sum(one.numel() for one in model.parameters())
-    resolved = build.resolved(config, build.order_of(config, dataset))
-    config = replace(config, skip=resolved.skip)
-    process = _PROCESS + (_COMPILED if resolved.compile == "on" else 0)
+    decided = resolved(config, build.order_of(config, dataset))
+    config = replace(config, skip=decided.skip)
+    process = _PROCESS + (_COMPILED if decided.compile == "on" else 0)
     dense = 4 * weights * (2 + _STATES[config.dense.optimizer])
     rows = rows_bytes(layout)
     activations = _activations(model, dataset, config)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from slipstream.config import Config
+from slipstream.ordering import InputOrder
 from slipstream.placement.tier import Room
 from slipstream.training.strategies import answers
 
@@ -58,6 +59,16 @@ def skip_lag(config: Config, inputs: int) -> int:
 def least_skip_lag(config: Config) -> int:
     """Batches that are planned ahead of a step in any case, for which a decision comes too late."""
     return _window_given(config) + 1 + PREPARED
+
+
+def least_ordering_lag(config: Config, order: InputOrder) -> int:
+    """Segments that must be decided ahead, so that planning never waits for a decision."""
+    window = window_of(config)
+    if answers(config).skipping != "none":
+        # So few inputs may be left that a segment is one batch.
+        return 1 + window + 1 + PREPARED
+    inputs = min(config.ordering.segment * config.batch_size, max(1, order.per_epoch))
+    return 1 + math.ceil((window + 1 + PREPARED) / math.ceil(inputs / config.batch_size))
 
 
 def _lag_ahead(config: Config) -> int:

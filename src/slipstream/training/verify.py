@@ -22,6 +22,7 @@ from slipstream.training import build, travel
 from slipstream.training.engine import Engine
 from slipstream.training.estimate import does_not_fit
 from slipstream.training.evaluation import evaluate, first_inputs
+from slipstream.training.resolved import resolved
 from slipstream.training.schedule import rate
 from slipstream.training.strategies import answers
 
@@ -110,7 +111,7 @@ def verify(
     build.check_device(config)
     build.use_device(config)
     build.check(config, dataset)
-    config = build.resolved(config, build.order_of(config, dataset))
+    config = resolved(config, build.order_of(config, dataset))
     config = replace(config, compile="off")
     each_step = answers(config).promise == "rounding"
     resident = Comparison("float32, with everything resident", 0.0)

@@ -1,0 +1,41 @@
+"""Decides what a configuration leaves open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slipstream.config import Config
+from slipstream.errors import ConfigError
+from slipstream.ordering import InputOrder
+from slipstream.training import build, travel
+from slipstream.training.strategies import answers
+
+
+def resolved(config: Config, order: InputOrder) -> Config:
+    """The configuration with what it leaves open decided, so that it repeats the run."""
+    ordering = answers(config).ordering
+    compiled = ordering != "split" and build.compiles(config, build.steps_of(config, order))
+    config = replace(config, compile="on" if compiled else "off")
+    config = _with_skip_lag(config, len(order))
+    if ordering != "apart":
+        return config
+    least = travel.least_ordering_lag(config, order)
+    lag = config.ordering.lag or least
+    if lag < least:
+        raise ConfigError(
+            f"ordering.lag is {lag}, but a rate must be decided {least} segments ahead: batches "
+            "are read and planned by then. Leave it out, or make segments longer."
+        )
+    return replace(config, ordering=replace(config.ordering, lag=lag))
+
+
+def _with_skip_lag(config: Config, inputs: int) -> Config:
+    if answers(config).skipping == "none":
+        return config
+    least, lag = travel.least_skip_lag(config), travel.skip_lag(config, inputs)
+    if lag < least:
+        raise ConfigError(
+            f"skip.lag is {lag}, but what is skipped must be decided {least} batches ahead: they "
+            "are read and planned by then. Leave it out, or look fewer batches ahead."
+        )
+    return replace(config, skip=replace(config.skip, lag=lag))
