@@ -73,7 +73,7 @@ def test_memory_for_inputs_on_their_way_is_reserved_before_the_first_step(tmp_pa
 
     monkeypatch.setattr(Loader, "reserve", lambda self, reads: said.append(reads))
     monkeypatch.setattr(RecordedEngine, "step_all", stepping)
-    data, wanted = clicks(3000), keys("evaluate.at=[]")
+    data, wanted = clicks(900), keys("evaluate.at=[]")
     train(data, wanted, tmp_path / "run")
     assert said[0] == travel.reads_held(wanted, [], len(data.train)) > 1
     assert set(said[1:]) == {"step"}

@@ -152,7 +152,7 @@ class Skipping:
     def awaits(self, plans: Sequence[Plan]) -> int:
         """Of plans that were just stepped through, how many need not have said anything yet.
 
-        None where rows are looked at after the last of them, or where nobody can tell; otherwise
+        Not one where rows are looked at after the last of them, or where nobody can tell; otherwise
         all of them: for what is read ahead those before must be known.
         """
         foresight = self._foresight
