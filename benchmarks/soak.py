@@ -179,7 +179,7 @@ def trained(dataset: Any, kind: tuple[str, str], asked: Any, stalls: Stalls | No
     ).with_settings(
         [
             f"placement.fast_memory={kind[1]}",
-            "placement.window=4",
+            f"placement.window={12 if rule else 4}",
             "model={dim: 8, bottom: [16], top: [16]}",
             "evaluate.at=[]",
             "log.tensorboard=false",

@@ -182,7 +182,7 @@ def test_the_estimate_holds_decisions_that_wait_for_their_first_batch(data, tmp_
     made = config(*SHORT, "skip.rule=value", "skip.lag=50", limit=600, epochs=3)
     few = estimate(data, made.with_settings(["skip.interval=0.9"])).host["skipping"]
     kept = train(data, made, tmp_path / "run")["skipping"]["overhead_bytes"]
-    assert few < kept <= estimate(data, made).host["skipping"] + 4096
+    assert few < kept <= estimate(data, made).host["skipping"] / 2 + 4096, "it is saved as often"
     once, never = (
         estimate(data, made.with_settings(["skip.rule=published", f"skip.repeat={word}"])).host
         for word in ("null", "false")

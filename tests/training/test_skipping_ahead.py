@@ -153,7 +153,6 @@ def test_the_shortest_lag_with_which_threads_plan_is_enough(strategy, tmp_path):
 def test_with_a_shorter_lag_steps_are_planned_one_by_one(tmp_path):
     wanted, short = (keys("fast", "random", f"skip.lag={lag}") for lag in ("null", 11))
     assert travel.skip_lag(wanted, 10_000) > 11
-    assert travel.skip_lag(wanted, 1_000) <= 14, "in a short run nothing would be skipped"
     assert travel.plans_ahead(wanted, [])
     assert not travel.plans_ahead(short, [])
     assert train(data(), short, tmp_path / "run")["inputs_skipped"] > 0

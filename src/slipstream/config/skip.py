@@ -78,7 +78,7 @@ class Skip(Section):
     lag: int | None = key(
         None,
         "Batches from a decision to its effect; null is as many as are read ahead, which are more "
-        "on a GPU",
+        "in long runs on a GPU",
         least=1,
     )
     sample_inputs: int = key(8192, "Inputs to come on which a threshold is searched", least=1)

@@ -29,6 +29,7 @@ from slipstream.skipping.tally import Tally
 from slipstream.skipping.watched import Watched
 
 _MADE_UP = 0.5
+_MOST_ASKED = 0.99
 _TABLES = 5  # that are named as keeping inputs from being skipped
 
 
@@ -135,7 +136,8 @@ class Skipper:
             # What was skipped too much or too little so far, a bounded part at a time; something
             # is always trained, or no batch would fill, and no other decision follow.
             # Decisions that wait for their first batch make up for it, too: each a part.
-            ahead = max(self.context.every, self.context.late)
+            waits = self.context.late / max(1 - asked, 1 - _MOST_ASKED)
+            ahead = max(self.context.every, waits)
             ahead = ahead if self.context.repeats else len(self.context.base)
             most = _MADE_UP * asked
             made_up = float(np.clip(self.tally.owed / (2 * ahead), -most, most))

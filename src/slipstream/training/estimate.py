@@ -217,7 +217,8 @@ def _decisions(kind: type[Rule], dataset: Dataset, config: Config) -> int:
     if kind.decides_once(keys):
         return 2
     skipped = min(max(keys.shares or (keys.target,)), _MOST_SKIPPED)
-    late = travel.skip_lag(config, len(order)) * config.batch_size / (1 - skipped)
+    assert keys.lag is not None, "what a configuration leaves open is decided before"
+    late = keys.lag * config.batch_size / (1 - skipped)
     return 2 + int(min(late, len(order)) / max(1, keys.interval * order.per_epoch))
 
 

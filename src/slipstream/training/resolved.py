@@ -36,6 +36,7 @@ def _with_skip_lag(config: Config, inputs: int) -> Config:
     if lag < least:
         raise ConfigError(
             f"skip.lag is {lag}, but what is skipped must be decided {least} batches ahead: they "
-            "are read and planned by then. Leave it out, or look fewer batches ahead."
+            "are read and planned by then. In a new run leave it out; to go on with one, keep its "
+            "strategy, or set placement.window lower."
         )
     return replace(config, skip=replace(config.skip, lag=lag))

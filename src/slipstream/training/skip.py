@@ -20,7 +20,7 @@ from slipstream.skipping.context import Context
 from slipstream.skipping.foresight import Foresight
 from slipstream.skipping.rules import rule
 from slipstream.skipping.skipper import Skipper
-from slipstream.training import build, travel
+from slipstream.training import build
 from slipstream.training.audit import Auditor
 from slipstream.training.engine import Engine
 from slipstream.training.state import Hooks, State
@@ -85,8 +85,8 @@ class Skipping:
         )
         auditor = Auditor(engine, build.placement_of(layout, dataset), dataset.train)
         split = answers(config).ordering == "split"  # its parts follow from the batches before
-        lag = travel.skip_lag(config, len(order))
-        skipper = Skipper(name, context, order, lag, auditor, remember=split)
+        assert config.skip.lag is not None, "what a configuration leaves open is decided before"
+        skipper = Skipper(name, context, order, config.skip.lag, auditor, remember=split)
         return cls(skipper.order, skipper)
 
     @property

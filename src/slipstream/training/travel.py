@@ -43,17 +43,22 @@ def plans_ahead(config: Config, rooms: Sequence[Room] | None) -> int:
 def skip_lag(config: Config, inputs: int) -> int:
     """Batches from a decision on what is skipped to its effect: those that are read by then.
 
-    Threads that plan ahead want many. In a run of so few inputs that decisions would come to
-    nothing, they have to do without.
+    Threads that plan ahead want many. In a run of few inputs, where decisions would come to
+    nothing, they have what they cannot do without; where that is still far more than without
+    threads, there are none.
     """
     if config.skip.lag is not None:
         return config.skip.lag
     rooms: Sequence[Room] | None = None if answers(config).placement is None else []
-    # What may wait between the threads, beside what they cannot do without.
-    ahead = _lag_ahead(config) + _STRIDES * _together(config) + 2 * _read_at_once(config)
-    if plans_ahead(config, rooms) and ahead * config.batch_size <= _LATEST * inputs:
-        return ahead
-    return least_skip_lag(config) + _READ
+    short, latest = least_skip_lag(config) + _READ, _LATEST * inputs / config.batch_size
+    if not plans_ahead(config, rooms):
+        return short
+    least = max(_lag_ahead(config), short)
+    # What may wait between the threads.
+    more = least + _STRIDES * _together(config) + 2 * _read_at_once(config)
+    if more <= latest:
+        return more
+    return least if least <= max(latest, 2 * short) else short
 
 
 def least_skip_lag(config: Config) -> int:
