@@ -28,6 +28,18 @@ def slowly(random, work):
     return later
 
 
+def planned(data, many, longest):
+    """What one thread plans for some batches, and a function that has several plan the same."""
+    layout, names, rooms, batches, at_once = drawn(data, many)
+    window = data.draw(st.integers(1, longest))
+
+    def by(threads):
+        cold = Cold(layout, names, rooms, window, threads, at_once)
+        return list(map(said, cold.place(batches, 3)))
+
+    return by(threads=False), lambda: by(threads=True)
+
+
 def planning():
     """The threads that plan."""
     names = tuple(f"slipstream-{name}" for name in ("slots", "window"))
@@ -37,17 +49,13 @@ def planning():
 @settings(max_examples=60)
 @given(st.data())
 def test_threads_that_stall_at_random_give_the_plans_of_one_thread_with_little_room(data):
-    layout, names, rooms, batches, at_once = drawn(data, 30)
-    window = data.draw(st.integers(1, 6))
-    wanted = Cold(layout, names, rooms, window, at_once=at_once).place(batches, 3)
+    wanted, by_threads = planned(data, 30, longest=6)
     random = np.random.default_rng(0)
     with ExitStack() as stack:
         for name in ("enter", "emit", "found"):
             stall = slowly(random, getattr(kernels, name))
             stack.enter_context(mock.patch.object(kernels, name, stall))
-        made = Cold(layout, names, rooms, window, True, at_once).place(batches, 3)
-        found = list(map(said, made))
-    assert found == list(map(said, wanted))
+        assert by_threads() == wanted
     assert not planning()
 
 
@@ -77,13 +85,9 @@ class _AsFarAsItMay:
 @settings(max_examples=60)
 @given(st.data())
 def test_slots_that_are_handed_out_as_late_as_may_be_give_the_same_plans(data):
-    layout, names, rooms, batches, at_once = drawn(data, 40)
-    window = data.draw(st.integers(1, 12))
-    wanted = Cold(layout, names, rooms, window, at_once=at_once).place(batches, 3)
+    wanted, by_threads = planned(data, 40, longest=12)
     with mock.patch.object(planning_cold, "Ahead", _AsFarAsItMay):
-        late = Cold(layout, names, rooms, window, True, at_once).place(batches, 3)
-        found = list(map(said, late))
-    assert found == list(map(said, wanted))
+        assert by_threads() == wanted
 
 
 def test_some_batches_of_many_groups_do_not_fit_and_some_are_planned_at_once():

@@ -45,11 +45,14 @@ class Turns:
         Returns:
             Whether it has ended with that: few rows are one slice.
         """
-        del renew  # of no matter for when what is due
         self.finish()
         self.compares = self.taken
+        self._begin(renew)
         self.begun, self._next = self.begun + 1, 0
         return self.go_on()
+
+    def _begin(self, renew: bool) -> None:
+        """What is done to the rows before the first slice: here there are none."""
 
     def go_on(self) -> bool:
         """The next slice of a pass that is under way; whether it has ended with that."""

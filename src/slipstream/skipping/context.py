@@ -23,6 +23,11 @@ _ROOM = 2  # what a batch may use up, beside what it does on average
 _MOST = 0.99
 
 
+def used_up(trained: float, share: float) -> float:
+    """Inputs that are used up until so many are trained, where a share of them is skipped."""
+    return trained / (1 - min(share, _MOST))
+
+
 @dataclass(frozen=True)
 class Context:
     """The run that a rule is for.
@@ -70,7 +75,7 @@ class Context:
 
     @property
     def late(self) -> int:
-        """Inputs from a decision to its effect, at least."""
+        """Inputs that are trained from a decision to its effect."""
         return (self.keys.lag or 0) * self.batch_size
 
     @cached_property
@@ -82,7 +87,7 @@ class Context:
         the next takes effect. But always enough to fill batches that skip as much as is wanted.
         """
         wanted = max(self.keys.shares or (self.keys.target,))
-        full = _ROOM * self.batch_size / (1 - min(wanted, _MOST))
+        full = used_up(_ROOM * self.batch_size, wanted)
         return max(math.ceil(self.every / (1 + (self.keys.lag or 0))), math.ceil(full))
 
     @property

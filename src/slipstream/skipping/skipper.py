@@ -16,7 +16,7 @@ from slipstream.data.inputs import Array
 from slipstream.ordering import Order
 from slipstream.plan import Masks, Plan
 from slipstream.skipping.classifier import Classifier
-from slipstream.skipping.context import Context
+from slipstream.skipping.context import Context, used_up
 from slipstream.skipping.decision import TRAIN_ALL, Decision, Decisions
 from slipstream.skipping.foresight import Foresight
 from slipstream.skipping.guard import UNGUARDED, Guard, LogitsOf
@@ -29,7 +29,6 @@ from slipstream.skipping.tally import Tally
 from slipstream.skipping.watched import Watched
 
 _MADE_UP = 0.5
-_MOST_ASKED = 0.99
 _TABLES = 5  # that are named as keeping inputs from being skipped
 
 
@@ -136,9 +135,9 @@ class Skipper:
             # What was skipped too much or too little so far, a bounded part at a time; something
             # is always trained, or no batch would fill, and no other decision follow.
             # Decisions that wait for their first batch make up for it, too: each a part.
-            waits = self.context.late / max(1 - asked, 1 - _MOST_ASKED)
-            ahead = max(self.context.every, waits)
-            ahead = ahead if self.context.repeats else len(self.context.base)
+            ahead: float = len(self.context.base)
+            if self.context.repeats:
+                ahead = max(self.context.every, used_up(self.context.late, asked))
             most = _MADE_UP * asked
             made_up = float(np.clip(self.tally.owed / (2 * ahead), -most, most))
             wanted += min(made_up, _MADE_UP * (1 - asked))

@@ -56,21 +56,18 @@ class Snapshot(Turns):
         self._lock = threading.Lock()  # rows are also changed by who carries them between tiers
         self._tables.also_tell(self._before_write)
 
-    def begin(self, *, renew: bool = True) -> bool:
-        """Begin a pass over the rows as they are now, and take the first slice of them.
+    def _begin(self, renew: bool) -> None:
+        """The rows are taken as they are now.
 
-        The first one copies them; a later one also finds how far they have moved.
+        The first pass copies them; a later one also finds how far they have moved.
         """
-        self.finish()
         self._tables.settle()
-        self._renews = renew or not self.taken
+        self._renews = renew or not self.compares
         self._moved = np.zeros(len(self.rows), dtype=np.float32)
         if self._renews:
             self._before, self._squares = self._squares, np.zeros(len(self._places))
-        self.compares = self.taken  # before any row is taken out of its turn
         if len(self._slices) > 1:
             self._wait_for([np.ones(len(places), dtype=bool) for _, _, places in self._places])
-        return super().begin()
 
     def go_on(self) -> bool:
         """Take the next slice of a pass that is under way; whether it has ended with that."""

@@ -23,6 +23,7 @@ from slipstream.models import Model
 from slipstream.placement.budget import lookups_beside, rows_beside
 from slipstream.placement.tier import Room
 from slipstream.skew.popularity import Popularity
+from slipstream.skipping.context import used_up
 from slipstream.skipping.hot import hot_bytes
 from slipstream.skipping.rule import Rule
 from slipstream.skipping.rules import rule
@@ -48,7 +49,6 @@ _PLAN = 160  # bytes for each lookup of a batch: slots, distinct rows, where gra
 _PLANNED = 32  # bytes for each lookup of a batch that waits in the window
 # Bytes of every row about the fast tier: its slot and last use; its accesses, put in order.
 _ROW, _RANKED = 12, 16
-_MOST_SKIPPED = 0.9
 _HOT = 5  # bytes of a row that say whether it is hot
 _READ_AHEAD, _AT_ONCE = 4, 1 << 15
 # While a checkpoint is written, training goes on and keeps the rows that it changes.
@@ -216,9 +216,8 @@ def _decisions(kind: type[Rule], dataset: Dataset, config: Config) -> int:
     keys, order = config.skip, build.order_of(config, dataset)
     if kind.decides_once(keys):
         return 2
-    skipped = min(max(keys.shares or (keys.target,)), _MOST_SKIPPED)
     assert keys.lag is not None, "what a configuration leaves open is decided before"
-    late = keys.lag * config.batch_size / (1 - skipped)
+    late = used_up(keys.lag * config.batch_size, max(keys.shares or (keys.target,)))
     return 2 + int(min(late, len(order)) / max(1, keys.interval * order.per_epoch))
 
 
