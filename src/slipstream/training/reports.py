@@ -54,6 +54,7 @@ class Reports:
     def __init__(self, run: Run, hooks: Hooks, *, beside: bool, stack: ExitStack) -> None:
         self._run, self._hooks, self._stack = run, hooks, stack
         self._recent, self._pace = Recent(_RECENT), Pace()
+        self._recent.compile()  # and not at the first report, while steps are under way
         self._told: Report | None = None
         self._due: deque[_Due] = deque()
         self._ready: dict[int, Future[Lately]] = {}  # figures, by the last step that is in them
