@@ -8,7 +8,8 @@ power law, made here and packed on disk. Every contender is trained from the pac
 through `train`; FBGEMM finds its inputs on the GPU, since it does not read any. Samples a second
 are by the clock, from a step on at which everything is compiled and the fast tier is full; "busy"
 is how long some kernel is at work for a step, "copies" the same of copies, by the profiler in steps
-after those that are timed. Misses are distinct rows that had to come, an input; bytes are those of
+after those that are timed. Ours with 5 % and with every row are run twice, in either order: floors
+are judged by the mean. Misses are distinct rows that had to come, an input; bytes are those of
 rows (of plain: of vectors and gradients), both ways, an input. Each line is printed and written to
 gpu.jsonl in the folder of --out as soon as it is known; there it also says how much of a core each
 thread of the host had for our own runs, and with the profiler the time of every kernel, and of all
@@ -34,17 +35,19 @@ Parts, each of which can run alone:
 from __future__ import annotations
 
 import argparse
+import gc
 import json
+import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from threading import Thread, Timer
+from threading import Thread
 from typing import Any
 
 import torch
@@ -61,8 +64,14 @@ PARTS += ("skewed", "own", "precision")
 KINDS = {"hybrid": hybrid, "fbgemm": fbgemm, "own": own}
 OPTIMIZERS = ("rowwise_adagrad", "sgd")
 INPUTS = 12_000_000  # fewer would say little of how often rare rows come
+# A process that divides itself must not have asked for a GPU before.
+os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+JOB_SECONDS = 130  # no job takes longer
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload(
+    ["torch._inductor.compile_fx", "torch.profiler", "slipstream.training.recorded"]
+)
 FEW = Made("kaggle", 1.05, 20 * BATCHES[1], 100)
-MARK = "FIGURES "
 Job = dict[str, Any]
 
 
@@ -72,59 +81,57 @@ def jobs(parts: list[str], tiny: bool) -> Iterator[list[Job]]:
     What would be missed least comes last: the time may be up by then.
     """
     near, far = 1.05, 1.1
-    yield from _engine(near, [one for one in ("fast", "resident") if one in parts])
+    skewed, engine = "skewed" in parts, [one for one in ("fast", "resident") if one in parts]
+    yield [*_engine(near, engine), *_engine(far, ["fast", "resident"] if skewed else [])]
     for part in ("hybrid", "fbgemm"):
-        if part in parts:
-            yield [_job(part, near, batch) for batch in BATCHES]
+        exponents = [near] * (part in parts) + [far] * skewed
+        yield [_job(part, exponent, batch) for exponent in exponents for batch in BATCHES]
     if "dim64" in parts:
         shares = ("5%", "100%")
         yield [_job("dim64", near, BATCHES[1], memory=share, dim=64) for share in shares]
     if "terabyte" in parts:
-        yield [_job("terabyte", near, BATCHES[1], shape="terabyte", memory="2GiB", dim=64)]
+        keys = {"shape": "terabyte", "memory": "2GiB", "dim": 64, "seconds": 3.0}
+        yield [_job("terabyte", near, BATCHES[1], **keys)]
     if "strategies" in parts:
         *recorded, plain = _strategies(near, tiny)
         yield recorded
         yield [plain]  # what libraries keep of recorded steps is none of its memory
+    if "own" in parts:
+        ways = ("recorded", "by hand")
+        yield [_job("own", near, BATCHES[1], way=way, memory="5%") for way in ways]
+    if "busy" in parts:
+        yield from _busy(near)
     if "precision" in parts:
         whole = {"memory": "5%", "whole": True, "epochs": 1}
         kinds = ("fp32", "bf16", "tf32")
         yield [_job("precision", near, BATCHES[1], precision=kind, **whole) for kind in kinds]
-    if "busy" in parts:
-        yield list(_busy(near))
-    if "skewed" in parts:
-        yield from _engine(far, ["fast", "resident"])
-        yield [_job("fbgemm", far, batch) for batch in BATCHES]
-        yield [_job("hybrid", far, batch) for batch in BATCHES]
-    if "own" in parts:
-        ways = ("recorded", "by hand")
-        yield [_job("own", near, BATCHES[1], way=way, memory="5%") for way in ways]
 
 
 def _job(part: str, exponent: float, batch: int, **others: Any) -> Job:
     return {"part": part, "exponent": exponent, "batch": batch, "shape": "kaggle", **others}
 
 
-def _engine(exponent: float, parts: list[str]) -> Iterator[list[Job]]:
-    """Our engine, on one data set."""
-    made = []
+def _engine(exponent: float, parts: list[str]) -> Iterator[Job]:
+    """Our engine, on one data set; what is compared with one another twice, in either order."""
+    fast = {"part": "fast", "memory": "5%", "optimizer": OPTIMIZERS[0]}
+    resident = {"part": "resident", "memory": "100%"}
     for batch in reversed(BATCHES):
-        if "fast" in parts:
-            keys = {"memory": "5%"}
-            made += [_job("fast", exponent, batch, optimizer=o, **keys) for o in OPTIMIZERS]
-        if "resident" in parts:
-            made.append(_job("resident", exponent, batch, memory="100%"))
-    if made:
-        yield made
+        for keys in (fast, resident, {**fast, "optimizer": OPTIMIZERS[1]}, resident, fast):
+            if keys["part"] in parts:
+                yield _job(exponent=exponent, batch=batch, **keys)
 
 
-def _busy(exponent: float) -> Iterator[Job]:
-    """What the profiler looks at, in a process of its own: it slows what comes after it."""
-    for part, batch, memory in (
-        *(("fast", BATCHES[1], "5%"), ("fast", BATCHES[0], "5%")),
-        *(("resident", BATCHES[1], "100%"), ("fbgemm", BATCHES[1], None)),
-        ("hybrid", BATCHES[1], None),
-    ):
-        yield _job("busy", exponent, batch, of=part, seconds=1.0, watched=48, memory=memory)
+def _busy(exponent: float) -> Iterator[list[Job]]:
+    """What the profiler looks at, in processes of their own: it slows what comes after it."""
+    ours = (
+        ("fast", BATCHES[1], "5%"),
+        ("fast", BATCHES[0], "5%"),
+        ("resident", BATCHES[1], "100%"),
+    )
+    peers = ([("fbgemm", BATCHES[1], None)], [("hybrid", BATCHES[1], None)])
+    for some in (ours, *peers):
+        keys = {"seconds": 1.0, "watched": 48}
+        yield [_job("busy", exponent, b, of=part, memory=m, **keys) for part, b, m in some]
 
 
 def _strategies(exponent: float, tiny: bool) -> Iterator[Job]:
@@ -166,11 +173,12 @@ def warming(groups: list[list[Job]]) -> Iterator[Job]:
         kind = (job["batch"], job.get("dim", 16))
         if job["device"] == "cuda" and "memory" in job and kind not in done:
             done.add(kind)
-            few = {"whole": True, "epochs": 1, "memory": "60%", "strategy": "fast"}
-            yield {**job, **few, "data": FEW.name}
+            few = {"whole": True, "epochs": 1, "memory": "10%", "strategy": "fast"}
+            told = [f"log.every_inputs={job['batch']}"]  # what computes figures is compiled, too
+            yield {**job, **few, "data": FEW.name, "settings": [*job["settings"], *told]}
 
 
-def run(some: list[Job], folder: Path) -> None:
+def run(some: list[Job], folder: Path) -> Iterator[Job]:
     """Run jobs in this process, and say of each what was found as soon as it is known."""
     look_once()
     for job in some:
@@ -180,44 +188,80 @@ def run(some: list[Job], folder: Path) -> None:
             found = KINDS.get(job.get("of", job["part"]), ours)(dataset, job)
         except Exception as error:
             found = {"why_not": f"{type(error).__name__}: {error}"}
-        found["took_seconds"] = round(time.monotonic() - begun, 1)
-        print(MARK + json.dumps({**job, **found}), flush=True)
+        cleared()
+        yield {**job, **found, "took_seconds": round(time.monotonic() - begun, 1)}
+
+
+def cleared() -> None:
+    """Have what was used given back: the next job of this process begins with all of the memory."""
+    torch._dynamo.reset()
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _told(some: list[Job], folder: Path, tell: Connection, errors: str) -> None:
+    """Run jobs, and tell what was found through a pipe; other words go to a file."""
+    os.setsid()  # so that it is ended with what it has started itself, such as compilers
+    os.dup2(os.open(errors, os.O_WRONLY | os.O_APPEND), 2)
+    for found in run(some, folder):
+        tell.send(found)
 
 
 def apart(some: list[Job], folder: Path, seconds: float) -> Iterator[Job]:
-    """Run jobs in a process of their own, which is ended when the time is up."""
-    words = [sys.executable, __file__, "--folder", str(folder), "--jobs", json.dumps(some)]
-    with tempfile.TemporaryFile("w+") as errors:
-        pipe = subprocess.PIPE
-        child = subprocess.Popen(
-            words, stdout=pipe, stderr=errors, text=True, start_new_session=True
-        )
-        # With what it has started itself, such as compilers.
-        clock = Timer(max(0.1, seconds), os.killpg, (child.pid, signal.SIGKILL))
-        clock.start()
-        told = 0
-        assert child.stdout is not None, "it was asked for"
-        for text in child.stdout:
-            if text.startswith(MARK):
-                told += 1
-                yield json.loads(text.removeprefix(MARK))
-        child.wait()
-        clock.cancel()
-        errors.seek(0)
-        last = (errors.read().strip().splitlines() or ["it said nothing"])[-1]
-    why = "the time was up" if child.returncode == -9 else f"status {child.returncode}: {last}"
-    yield from ({**job, "why_not": why} for job in some[told:])
+    """Run jobs in a process of their own, and the rest in another where one is not survived.
+
+    A process that has everything imported has been waiting for that, and divides itself: so none
+    of them spends seconds on it.
+
+    Args:
+        some: The jobs.
+        folder: Of the data sets.
+        seconds: When the time is up for all of them.
+    """
+    end = time.monotonic() + seconds
+    while some:
+        hear, tell = SERVER.Pipe(duplex=False)
+        with tempfile.NamedTemporaryFile("r") as errors:
+            child = SERVER.Process(target=_told, args=(some, folder, tell, errors.name))
+            child.start()
+            tell.close()
+            why = ""
+            while some and not why:
+                patience = max(0.1, min(JOB_SECONDS, end - time.monotonic()))
+                if not hear.poll(patience):
+                    left = end > time.monotonic()
+                    why = f"more than {JOB_SECONDS} seconds" if left else "the time was up"
+                    _end(child)
+                    break
+                try:
+                    yield hear.recv()
+                    some = some[1:]
+                except EOFError:
+                    child.join()
+                    last = (errors.read().strip().splitlines() or ["it said nothing"])[-1]
+                    why = f"status {child.exitcode}: {last}"
+            child.join()
+        if why:
+            lost = some if end <= time.monotonic() else some[:1]
+            yield from ({**job, "why_not": why} for job in lost)
+            some = some[len(lost) :]
+
+
+def _end(child: BaseProcess) -> None:
+    try:
+        os.killpg(child.pid or 0, signal.SIGKILL)
+    except ProcessLookupError:  # it has no group of its own yet
+        child.kill()
 
 
 def prepared(made: set[Made], folder: Path, device: str) -> None:
     """Have the data sets, each made by a process of its own; jobs tell of one that is missing."""
-    words = [sys.executable, __file__, "--folder", str(folder), "--device", device, "--make"]
-
-    def one(some: Made) -> None:
-        subprocess.run([*words, json.dumps(some)], check=False)
-
-    with ThreadPoolExecutor(len(made)) as pool:
-        list(pool.map(one, made))
+    making = [SERVER.Process(target=make, args=(one, folder, device)) for one in made]
+    for one in making:
+        one.start()
+    for one in making:
+        one.join()
 
 
 def warmed(some: Job, folder: Path) -> None:
@@ -237,17 +281,8 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=INPUTS, help="of each data set")
     parser.add_argument("--tiny", action="store_true", help="in small, on the CPU")
     parser.add_argument("--set", action="append", default=[], help="KEY=VALUE for our own runs")
-    parser.add_argument("--device", default="cuda", help=argparse.SUPPRESS)
-    parser.add_argument("--jobs", type=json.loads, help=argparse.SUPPRESS)
-    parser.add_argument("--make", type=json.loads, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     folder = asked.folder or Path(tempfile.gettempdir()) / "slipstream-gpu"
-    if asked.jobs is not None:
-        run(asked.jobs, folder)
-        return 0
-    if asked.make is not None:
-        make(Made(*asked.make), folder, asked.device)
-        return 0
     if not asked.tiny and not torch.cuda.is_available():
         print("There is no CUDA device here: nothing can be measured. Try --tiny.")
         return 1
@@ -257,14 +292,15 @@ def main() -> int:
 def _measure(asked: argparse.Namespace, folder: Path) -> int:
     begun = time.monotonic()
     device = "cpu" if asked.tiny else "cuda"
-    groups = [[sized(job, asked.tiny) for job in some] for some in jobs(asked.parts, asked.tiny)]
+    lists = jobs(asked.parts, asked.tiny)
+    groups = [[sized(job, asked.tiny) for job in some] for some in lists if some]
     for job in (job for some in groups for job in some):
         job["data"] = data_of(job, asked.tiny, asked.inputs).name
         job["settings"] = [*job.get("settings", []), *asked.set]
     folder.mkdir(parents=True, exist_ok=True)
     compiling = [Thread(target=warmed, args=(job, folder)) for job in warming(groups)]
     if compiling:
-        make(FEW, folder, "cpu")
+        prepared({FEW}, folder, "cpu")
     for thread in compiling:
         thread.start()
     all_data = {data_of(job, asked.tiny, asked.inputs) for some in groups for job in some}
@@ -279,7 +315,8 @@ def _measure(asked: argparse.Namespace, folder: Path) -> int:
     found = []
     for some in groups:
         left = 60 * asked.minutes - (time.monotonic() - begun)
-        for one in apart(some, folder, min(left, 130 + 25 * len(some))):
+        for one in apart(some, folder, left):
+            one["at_seconds"] = round(time.monotonic() - begun, 1)
             found.append(one)
             print(line(one), flush=True)
             if asked.out is not None:

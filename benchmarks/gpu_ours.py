@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import tempfile
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from gpu_watch import Busy, Threads, wait_for
+from gpu_watch import Busy, Compiled, Threads, wait_for
 
 from slipstream import Dataset, estimate
 from slipstream.config import Config
@@ -22,6 +22,7 @@ from slipstream.training.state import Hooks
 MIB = 1 << 20
 # What is reported of a run of Criteo Kaggle's size by default: after each per cent of its inputs.
 _REPORT = 39_291_958 // 100
+_SLICE = 0.1  # seconds of which the speed is told, so that a stall shows
 _ENDLESS = 1000  # epochs; the runs end when they have been timed
 _LOOKED_AT = 600_000  # inputs
 _KNOWN: dict[Any, Any] = {}
@@ -94,6 +95,8 @@ class Window:
         self.begun: tuple[float, int, int, dict[str, int], int] | None = None
         self._busy: Busy | None = None
         self._threads: Threads | None = None
+        self._compiled: Compiled | None = None
+        self._seen: list[tuple[float, int]] = []  # now and then: when, and the inputs by then
         self._last = 0
         self.pools: dict[str, list[float]] = {}
         self.found: dict[str, Any] = {}
@@ -112,25 +115,38 @@ class Window:
                 self._first = self._first or time.perf_counter()
                 if time.perf_counter() - self._first >= self._warm[1]:
                     self._begin()
-        elif self._watched is not None and time.perf_counter() - self.begun[0] >= self._seconds:
+        elif self._watched is not None and self._went_on() >= self._seconds:
             self.end(wait_for(self._device))
             if not self._watched:
                 raise EnoughError
             self._last, self._busy = state.step, Busy(self._device)
         return False
 
+    def _went_on(self) -> float:
+        """How long it has been timed."""
+        now = time.perf_counter()
+        if now - self._seen[-1][0] >= _SLICE:
+            self._seen.append((now, Watched.latest.state.position))
+        return now - self._seen[0][0]
+
     def _begin(self) -> None:
         now, state = wait_for(self._device), Watched.latest.state
         self.begun = now, state.position, state.step, dict(state.carried), state.inputs_trained
-        self._threads = Threads()
+        self._threads, self._compiled, self._seen = Threads(), Compiled(), [(now, state.position)]
 
     def end(self, now: float) -> None:
         """What went on from the beginning to a time."""
         state = Watched.latest.state
         if self.begun is None or state.step == self.begun[2]:
             raise RuntimeError("The run had ended before it was warm: it needs more inputs.")
-        assert self._threads is not None, "they are looked at from the beginning on"
+        assert self._threads is not None, "it began with them"
+        assert self._compiled is not None, "it began with that"
         self.found["threads"] = self._threads.end()
+        self.found["compiled"] = self._compiled.end()
+        self.found["slices"] = [
+            round((after[1] - before[1]) / (after[0] - before[0]) / 1e6, 2)
+            for before, after in pairwise(self._seen)
+        ]
         self.pools = pools(self._device)
         begun, position, step, carried, trained = self.begun
         inputs, seconds = state.position - position, now - begun
@@ -226,10 +242,5 @@ def ours(dataset: Dataset, one: dict[str, Any]) -> dict[str, Any]:
         "estimate_parts_mib": {name: round(size / MIB, 1) for name, size in parts.items()},
         "said": said,
     }
-    # The next contender of this process begins with all of the memory.
-    Watched.latest = None
-    torch._dynamo.reset()
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    Watched.latest = None  # and with it all of its memory
     return found

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import cycle
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,11 @@ from slipstream.embedding.spec import Embedded
 from slipstream.training import build
 from slipstream.training.engine import weighted_loss
 
-_FILLING = 160  # steps of 16,384 inputs after which FBGEMM's cache is full
+_FILLING, _FILLING_SIZE = 160, 16384  # batches, and inputs of one: FBGEMM's cache is full then
 _WHOLE: dict[str, tuple[Tensor, ...]] = {}  # data sets, on the device
+_READ: Counter[str] = Counter()  # inputs of these that were given
+_TABLES: dict[str, Any] = {}  # FBGEMM's of a data set, with a full cache
+_MISSES: dict[str, float | None] = {}  # FBGEMM's with a data set
 
 
 @contextmanager
@@ -34,7 +38,8 @@ def _on_device(dataset: Dataset, size: int, device: str) -> Iterator[tuple[Tenso
     """Ids, dense values and labels of batches without an end, all of which lie on the device.
 
     FBGEMM does not read inputs. So that nothing is laid at its door that is not its own, it finds
-    them there; we read ours while we train.
+    them there; we read ours while we train. Whoever asks goes on behind the last that were given:
+    what was just trained would be in its cache.
     """
     whole = _WHOLE.get(str(dataset.folder))
     if whole is None:
@@ -42,9 +47,12 @@ def _on_device(dataset: Dataset, size: int, device: str) -> Iterator[tuple[Tenso
         columns = ([getattr(run, name) for run in runs] for name in ("ids", "dense", "labels"))
         whole = tuple(torch.from_numpy(np.concatenate(one)).to(device) for one in columns)
         _WHOLE[str(dataset.folder)] = whole
-    batches = len(dataset.train) // size
-    for number in cycle(range(batches)):
-        yield tuple(one[number * size : (number + 1) * size] for one in whole)
+    while True:
+        first = _READ[str(dataset.folder)]
+        if first + size > len(whole[0]):
+            first = 0
+        _READ[str(dataset.folder)] = first + size
+        yield tuple(one[first : first + size] for one in whole)
 
 
 def _sizes(dataset: Dataset) -> list[int]:
@@ -129,9 +137,27 @@ def _fbgemm_tables(dataset: Dataset, one: dict[str, Any], **keys: Any) -> Any:
     return tables
 
 
+def _filled(dataset: Dataset, one: dict[str, Any]) -> Any:
+    """Tables whose cache is full: lookups alone fill it."""
+    key = str(dataset.folder)
+    if key not in _TABLES:
+        _TABLES.clear()  # those of one data set at a time
+        tables = _fbgemm_tables(dataset, one)
+        _look_up(tables, dataset, one, _FILLING)
+        _TABLES[key] = tables
+    return _TABLES[key]
+
+
+def _look_up(tables: Any, dataset: Dataset, one: dict[str, Any], batches: int) -> None:
+    columns, size = len(dataset.schema.singles), _FILLING_SIZE
+    offsets = torch.arange(size * columns + 1, device=one["device"])
+    for ids, *_ in islice(_on_device(dataset, size, one["device"]), batches):
+        tables(ids.T.reshape(-1).long(), offsets)
+
+
 def _fbgemm(dataset: Dataset, one: dict[str, Any], *, compiled: bool) -> dict[str, Any]:
     device, size = one["device"], one["batch"]
-    tables = _fbgemm_tables(dataset, one)
+    tables = _filled(dataset, one)
     model = build.model_of(Config(), dataset).to(device)
     call = torch.compile(model, dynamic=False) if compiled else model
     weights = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
@@ -148,24 +174,23 @@ def _fbgemm(dataset: Dataset, one: dict[str, Any], *, compiled: bool) -> dict[st
         weights.step()
         weights.zero_grad()
 
-    return _timed(step, one, warm=one["warm"] + _FILLING * 16384 // size)
+    return _timed(step, one, warm=2 * one["warm"])
 
 
 def _fbgemm_misses(dataset: Dataset, one: dict[str, Any]) -> float | None:
     """Distinct rows that FBGEMM brings in, an input, once its cache is full; None if unknown."""
-    try:
-        tables = _fbgemm_tables(dataset, one, gather_uvm_cache_stats=True)
-        columns, size, last = len(dataset.schema.singles), 16384, 20
-        offsets = torch.arange(size * columns + 1, device=one["device"])
-        batches = _on_device(dataset, size, one["device"])
-        for number in range(_FILLING + last):
-            if number == _FILLING:
-                before = tables.get_uvm_cache_stats().clone()
-            tables(next(batches)[0].T.reshape(-1).long(), offsets)
-        counted = (tables.get_uvm_cache_stats() - before).tolist()
-        return float(counted[3] / (last * size))
-    except Exception:  # a figure beside the others, and no reason to lose them
-        return None
+    key, last = str(dataset.folder), 20
+    if key not in _MISSES:
+        try:
+            tables = _fbgemm_tables(dataset, one, gather_uvm_cache_stats=True)
+            _look_up(tables, dataset, one, _FILLING)
+            before = tables.get_uvm_cache_stats().clone()
+            _look_up(tables, dataset, one, last)
+            counted = (tables.get_uvm_cache_stats() - before).tolist()
+            _MISSES[key] = float(counted[3] / (last * _FILLING_SIZE))
+        except Exception:  # a figure beside the others, and no reason to lose them
+            _MISSES[key] = None
+    return _MISSES[key]
 
 
 def _timed(step: Any, one: dict[str, Any], *, warm: int) -> dict[str, Any]:

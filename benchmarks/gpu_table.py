@@ -115,11 +115,11 @@ def _ratio(one: float | None, other: float | None) -> float | None:
 def _rate(
     found: Sequence[Found], part: str, exponent: float, batch: int, **others: Any
 ) -> float | None:
-    for one in _of(found, part):
-        same = {"exponent": exponent, "full_batch": batch, **others}
-        if all(one.get(key) == value for key, value in same.items()):
-            return one.get("samples_per_second") or None
-    return None
+    """Samples a second: of several runs of one kind the mean."""
+    same = {"exponent": exponent, "full_batch": batch, **others}
+    mine = (one for one in _of(found, part) if all(one.get(k) == v for k, v in same.items()))
+    rates = [one["samples_per_second"] for one in mine if one.get("samples_per_second")]
+    return sum(rates) / len(rates) if rates else None
 
 
 def by_strategy(found: Sequence[Found]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from numba.core.dispatcher import Dispatcher
 
 SHOWN = 40  # kernels
 _TASKS = Path("/proc/self/task")
@@ -69,6 +70,28 @@ class Threads:
         for number, seconds in _seconds().items():
             spent[names.get(number, "others")] += seconds - self._before.get(number, 0.0)
         return {name: round(total / wall, 3) for name, total in spent.most_common()}
+
+
+class Compiled:
+    """What is compiled for the host from here to `end`, or loaded from what was kept."""
+
+    def __init__(self) -> None:
+        self._found: Counter[str] = Counter()
+        self._compile = compile_one = Dispatcher.compile
+
+        def watched(dispatcher: Any, signature: Any) -> Any:
+            begun = time.perf_counter()
+            try:
+                return compile_one(dispatcher, signature)
+            finally:  # what it calls is compiled meanwhile, and told as well
+                self._found[dispatcher.py_func.__name__] += time.perf_counter() - begun
+
+        Dispatcher.compile = watched
+
+    def end(self) -> dict[str, float]:
+        """The seconds that it took, by function."""
+        Dispatcher.compile = self._compile
+        return {name: round(seconds, 3) for name, seconds in self._found.most_common()}
 
 
 def _seconds() -> dict[int, float]:
