@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 _END = object()
 _SWITCH = 300e-6  # a small part of the time of plans that travel together
+_COLLECTIONS = 1000  # of young garbage before one of all: some minutes of steps
+_inside = 0  # how often what is said of both holds now
+_before: list[Any] = []  # what held before
+_lock = threading.Lock()
 
 
 class Ahead(Generic[T]):
@@ -81,16 +86,28 @@ class Ahead(Generic[T]):
 
 
 @contextmanager
-def often_switched() -> Iterator[None]:
-    """Let threads of Python wait for each other as briefly as a GPU's steps ask for.
+def little_interrupted() -> Iterator[None]:
+    """Let threads wait for the interpreter as briefly as a GPU's steps ask for.
 
     A thread that comes back from compiled code waits for the interpreter lock as long as another
     may hold it: by default that is many steps of a GPU. Much less would be worse, since each change
-    from one thread to another takes time, too.
+    from one thread to another takes time, too. And a collection of all garbage, which looks at
+    everything that libraries have made when they were imported, takes as long as hundreds of steps:
+    it comes far more rarely than by default, while young garbage is collected as ever.
     """
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH)
+    global _inside
+    with _lock:
+        if not _inside:
+            _before[:] = [sys.getswitchinterval(), gc.get_threshold()]
+            sys.setswitchinterval(_SWITCH)
+            young, older, all_of_it = _before[1]
+            gc.set_threshold(young, older, all_of_it and max(all_of_it, _COLLECTIONS))
+        _inside += 1
     try:
         yield
     finally:
-        sys.setswitchinterval(before)
+        with _lock:
+            _inside -= 1
+            if not _inside:
+                sys.setswitchinterval(_before[0])
+                gc.set_threshold(*_before[1])

@@ -28,6 +28,15 @@ def span(numbers: Array) -> tuple[int, int, int]:
 
 
 @compiled
+def is_rising(numbers: Array) -> bool:
+    """Whether no number is below the one before it."""
+    for k in range(1, len(numbers)):
+        if numbers[k] < numbers[k - 1]:
+            return False
+    return True
+
+
+@compiled
 def count_up(numbers: Array, first: int) -> None:
     """Fill numbers with consecutive ones from the first on."""
     for k in range(len(numbers)):

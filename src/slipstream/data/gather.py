@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from slipstream.data.copying import copy_rows, span
+from slipstream.data.copying import copy_rows, is_rising, span
 from slipstream.data.dataset import Part
 from slipstream.data.inputs import Array, Ragged
 from slipstream.data.layout import list_fields
@@ -180,6 +180,8 @@ def _scattered(part: Part, numbers: Array, unit: int = 1) -> Stretch:
 
 def _rising(numbers: Array) -> tuple[Array, Array]:
     """Numbers in rising order, and where each of them stood."""
+    if is_rising(numbers):  # an order of which some inputs are left out
+        return numbers, np.arange(len(numbers))
     bits = len(numbers).bit_length()
     keys = numbers << bits  # sorted with their places inside, which is faster than an argsort
     keys |= np.arange(len(keys))

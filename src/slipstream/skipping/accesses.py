@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -13,43 +13,63 @@ from slipstream.data.layout import fixed_fields
 from slipstream.skipping import kernels
 
 
-@dataclass(frozen=True)
 class Accesses:
     """Some inputs, each with its label and the rows that it accesses.
 
-    Rows are numbered through all tables of the data set, whatever the model makes of them.
+    Rows are numbered through all tables of the data set, whatever the model makes of them. Each
+    array is read when it is first asked for: some rules go by labels alone, or by nothing.
 
     Args:
+        reader: Knows the tables.
         numbers: The inputs.
-        labels: float32.
-        ids: The ids of single columns, `[inputs, columns]`.
-        starts: The row of each such column's id 0.
-        values: The rows of list columns, one column after the other.
-        offsets: For each list column where the list of each input begins in `values`.
-        tables: The number of the table of each column, lists last.
     """
 
-    numbers: Array
-    labels: Array
-    ids: Array
-    starts: Array
-    values: Array
-    offsets: Array
-    tables: Array
-    _known: dict[int, tuple[Array, Array]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    def __init__(self, reader: Reader, numbers: Array) -> None:
+        self._reader, self.numbers = reader, numbers
+        self.starts, self.tables = reader.single_starts, reader.tables
+        self._known: dict[int, tuple[Array, Array]] = {}
+
+    @cached_property
+    def _gather(self) -> Gather:
+        return Gather.of(self._reader.part, self.numbers)
+
+    @cached_property
+    def labels(self) -> Array:
+        """The label of each input, float32."""
+        labels = np.empty(len(self), dtype=np.float32)
+        self._gather.fixed("labels", labels)
+        return labels
+
+    @cached_property
+    def ids(self) -> Array:
+        """The ids of single columns, `[inputs, columns]`; the rows of id 0 are `starts`."""
+        field = self._reader.ids
+        ids = np.empty((len(self), *field.shape), dtype=field.dtype)
+        self._gather.fixed("ids", ids)
+        return ids
+
+    @cached_property
+    def lists(self) -> tuple[Array, Array]:
+        """The rows of list columns, one column after the other, and where the lists begin."""
+        lists, n = self._reader.lists, len(self)
+        values, offsets, end = [np.empty(0, np.int64)], np.zeros((len(lists), n + 1), int), 0
+        for place, (name, table) in enumerate(lists):
+            ragged = self._gather.lists(name)
+            values.append(ragged.values.astype(np.int64) + self._reader.starts[table])
+            offsets[place] = ragged.offsets + end
+            end += len(ragged.values)
+        return np.concatenate(values), offsets
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     @property
     def _rows(self) -> tuple[Array, Array, Array, Array]:
-        return self.ids, self.starts, self.values, self.offsets
+        return self.ids, self.starts, *self.lists
 
     def rows(self) -> Array:
         """The rows of all accesses."""
-        return np.concatenate([(self.ids + self.starts).reshape(-1), self.values])
+        return np.concatenate([(self.ids + self.starts).reshape(-1), self.lists[0]])
 
     def sums(self, of_rows: Array) -> Array:
         """For each input the sum over its rows; of numbers that stay as they are.
@@ -90,7 +110,7 @@ class Accesses:
 
     def count(self, into: Array) -> None:
         """Add 1 to each row for each access."""
-        kernels.count(self.ids, self.starts, self.values, into)
+        kernels.count(self.ids, self.starts, self.lists[0], into)
 
     def count_labels(self, into: Array) -> None:
         """Add accesses to the rows of `into`, uint32 `[rows, 2]`: all, and those with label 1."""
@@ -114,6 +134,14 @@ class Reader:
 
     Args:
         part: Where the inputs are.
+
+    Attributes:
+        names: Of the tables.
+        starts: The first row of each table, and the end of the last.
+        single_starts: The row of id 0 of each single column.
+        lists: The name of each list column, and the number of its table.
+        tables: The number of the table of each column, lists last.
+        ids: How ids of single columns are stored.
     """
 
     def __init__(self, part: Part) -> None:
@@ -122,12 +150,12 @@ class Reader:
         sizes = [table.rows for table in schema.tables]
         self.starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         number = {name: k for k, name in enumerate(self.names)}
-        self._singles = np.array([number[c.table] for c in schema.singles], dtype=np.int64)
-        self._lists = [(c.name, number[c.table]) for c in schema.lists]
-        self._tables = np.concatenate(
-            [self._singles, np.array([k for _, k in self._lists], dtype=np.int64)]
-        )
-        self._field = fixed_fields(schema)["ids"]
+        singles = np.array([number[c.table] for c in schema.singles], dtype=np.int64)
+        self.single_starts = self.starts[singles]
+        self.lists = [(c.name, number[c.table]) for c in schema.lists]
+        lists = np.array([k for _, k in self.lists], dtype=np.int64)
+        self.tables = np.concatenate([singles, lists])
+        self.ids = fixed_fields(schema)["ids"]
 
     @property
     def rows(self) -> int:
@@ -140,26 +168,8 @@ class Reader:
 
     def labels(self, numbers: Array) -> Array:
         """The labels of some inputs."""
-        labels = np.empty(len(numbers), dtype=np.float32)
-        Gather.of(self.part, numbers).fixed("labels", labels)
-        return labels
+        return Accesses(self, numbers).labels
 
     def read(self, numbers: Array) -> Accesses:
         """The accesses of some inputs."""
-        gather = Gather.of(self.part, numbers)
-        ids = np.empty((len(numbers), *self._field.shape), dtype=self._field.dtype)
-        gather.fixed("ids", ids)
-        labels = np.empty(len(numbers), dtype=np.float32)
-        gather.fixed("labels", labels)
-        values, offsets = self._listed(gather, len(numbers))
-        starts = self.starts[self._singles]
-        return Accesses(numbers, labels, ids, starts, values, offsets, self._tables)
-
-    def _listed(self, gather: Gather, n: int) -> tuple[Array, Array]:
-        values, offsets, end = [np.empty(0, np.int64)], np.zeros((len(self._lists), n + 1), int), 0
-        for place, (name, table) in enumerate(self._lists):
-            ragged = gather.lists(name)
-            values.append(ragged.values.astype(np.int64) + self.starts[table])
-            offsets[place] = ragged.offsets + end
-            end += len(ragged.values)
-        return np.concatenate(values), offsets
+        return Accesses(self, numbers)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from slipstream.compiled import compiled
 from slipstream.data.inputs import Array
 from slipstream.ordering import Chunk, Cut, Order, check_share
 from slipstream.ordering.batching import as_array, share_of
@@ -178,17 +179,20 @@ class _Filling:
 
     def add(self, numbers: Array, verdict: Verdict, first: int) -> int:
         """Take inputs from the first on, until the batch has ended; where it went on from there."""
-        room = None if self._most is None else first + self._most - self._used
-        train = verdict.train[first:room]
-        (places,) = np.nonzero(train)
-        need = self._size - self._held
-        used = int(places[need - 1]) + 1 if len(places) >= need else len(train)
-        here, kept = numbers[first : first + used], train[:used]
+        room = len(numbers) - first
+        if self._most is not None:
+            room = min(room, self._most - self._used)
+        here, train = numbers[first : first + room], verdict.train[first : first + room]
+        kept = np.empty(min(self._size - self._held, room), dtype=here.dtype)
+        skipped = np.empty(room, dtype=here.dtype)
+        used, held = _share_out(here, train, kept, skipped)
+        self._numbers.append(kept[:held])
+        self._skipped.append(skipped[: used - held])
         offset = verdict.logit_offset
-        self._numbers.append(here[kept])
-        self._offsets.append(None if offset is None else offset[first : first + used][kept])
-        self._skipped.append(here[~kept])
-        self._held += len(self._numbers[-1])
+        self._offsets.append(None if offset is None else np.empty(held, dtype=offset.dtype))
+        if offset is not None:
+            _pick(offset[first : first + used], train, self._offsets[-1])
+        self._held += held
         self._used += used
         return first + used
 
@@ -203,3 +207,32 @@ class _Filling:
             )
         self._clear()
         return numbers, offset, skipped
+
+
+@compiled
+def _share_out(numbers: Array, train: Array, kept: Array, skipped: Array) -> tuple[int, int]:
+    """Put inputs where those go that are trained, or skipped, until the first are full.
+
+    Returns:
+        How many inputs were used, and how many of them are trained.
+    """
+    held = 0
+    for k in range(len(numbers)):
+        if train[k]:
+            kept[held] = numbers[k]
+            held += 1
+            if held == len(kept):
+                return k + 1, held
+        else:
+            skipped[k - held] = numbers[k]
+    return len(numbers), held
+
+
+@compiled
+def _pick(values: Array, train: Array, out: Array) -> None:
+    """Put values where those go whose inputs are trained."""
+    held = 0
+    for k in range(len(values)):
+        if train[k]:
+            out[held] = values[k]
+            held += 1

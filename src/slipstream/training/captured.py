@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from slipstream.ahead import Ahead, often_switched
+from slipstream.ahead import Ahead, little_interrupted
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
@@ -167,7 +167,7 @@ class CapturedStep:
         try:
             engine.tables.keep(placement.kept(), self._tables.steps)
             with ExitStack() as stack:
-                stack.enter_context(often_switched())
+                stack.enter_context(little_interrupted())
                 parts = (config, self._dataset, self._order, rooms, placement)
                 loader = stack.enter_context(loader_of(*parts))
                 plans = Planner(placement).plans(loader, self._tables.steps + 1)

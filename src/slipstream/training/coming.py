@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 
-from slipstream.ahead import Ahead, often_switched
+from slipstream.ahead import Ahead, little_interrupted
 from slipstream.config import Config
 from slipstream.placement.tier import Room
 from slipstream.plan import Plan
@@ -54,7 +54,7 @@ class Coming:
         ahead = travel.plans_ahead(self._config, self._rooms)
         if not ahead:
             return self._one_by_one(plans)
-        stack.enter_context(often_switched())
+        stack.enter_context(little_interrupted())
         together = self._together(plans, position)
         sent = stack.enter_context(Ahead(self._sent(together), ahead, "plans"))
         # After an error in a step, that thread may wait for pages that this step gives back.
