@@ -46,6 +46,7 @@ def _shown(value: float, unit: str) -> str:
 def head(one: Found) -> str:
     """What a contender is called."""
     name = one.get("strategy") or " ".join([one["part"], one.get("of", "")]).strip()
+    name += f" skip {one['rule']}" if "rule" in one else ""
     words = [name, f"{one['exponent']:g}", str(one.get("optimizer", ""))]
     words += [f"dim {one['dim']}" if one.get("dim", 16) != 16 else "", one.get("memory") or ""]
     words += [one.get("precision", ""), one.get("way", "")]
@@ -136,4 +137,21 @@ def by_strategy(found: Sequence[Found]) -> Iterator[str]:
         yield (
             f"{one['strategy']:12} {seconds:11.4f} {times:>9} {one['bytes']:7.0f} {hits:>7} "
             f"{one['trained_share']:8.3f} {one['auc'] or 0:7.4f}  {CLAIMS[one['strategy']]}"
+        )
+
+
+def by_rule(found: Sequence[Found]) -> Iterator[str]:
+    """For each rule how fast the log is passed through, beside training on all of it."""
+    some = [one for one in _of(found, "skipping") if one.get("samples_per_second")]
+    if not some:
+        return
+    yield f"{'rule':12} {'dim':>4} {'log, inputs/s':>14} {'of none':>8} {'trained':>8} {'AUC':>7}"
+    for one in some:
+        dim = one.get("dim", 16)
+        all_of_it = next((o for o in some if o["rule"] == "none" and o.get("dim", 16) == dim), None)
+        rate = one["samples_per_second"]
+        times = "" if all_of_it is None else f"{rate / all_of_it['samples_per_second']:.2f}x"
+        yield (
+            f"{one['rule']:12} {dim:4} {rate / 1e6:12.2f} M {times:>8} "
+            f"{one['trained_share']:8.3f} {one['auc'] or 0:7.4f}"
         )
