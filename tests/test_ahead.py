@@ -1,9 +1,12 @@
+import gc
+import sys
 import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 
-from slipstream.ahead import Ahead
+from slipstream.ahead import Ahead, little_interrupted
 
 
 def threads():
@@ -63,3 +66,17 @@ def test_a_generator_is_closed_when_its_thread_ends():
     with Ahead(things(), 2) as ahead:
         next(ahead)
     assert ended == ["slipstream-ahead"]
+
+
+def test_threads_switch_often_and_all_garbage_is_collected_rarely_until_the_last_one_is_done():
+    before = sys.getswitchinterval(), gc.get_threshold()
+    first, second = ExitStack(), ExitStack()
+    for stack in (first, second):
+        stack.enter_context(little_interrupted())
+        assert sys.getswitchinterval() < before[0]
+        assert gc.get_threshold()[:2] == before[1][:2]
+        assert gc.get_threshold()[2] > 10 * before[1][2]
+    first.close()
+    assert sys.getswitchinterval() < before[0]
+    second.close()
+    assert (sys.getswitchinterval(), gc.get_threshold()) == before

@@ -5,7 +5,12 @@ import json
 import numpy as np
 import pytest
 
+from slipstream.config import Skip
+from slipstream.ordering import InputOrder
+from slipstream.skipping.context import Context
 from slipstream.skipping.guard import Guard, surprise
+from slipstream.skipping.rules import RULES
+from slipstream.skipping.skipper import guard_of
 
 STEP, WINDOW, INPUTS = 400, 4000, 400_000
 
@@ -137,3 +142,16 @@ def test_a_model_that_knows_its_world_is_not_surprised_on_average():
     assert abs(surprise(logits, labels).mean()) < 0.01
     assert abs(surprise(logits[chosen], labels[chosen]).mean()) < 0.01
     assert surprise(logits, random.permutation(labels)).mean() > 0.3
+
+
+@pytest.mark.parametrize(
+    ("share", "least", "window"), [(None, 0, 5000), (None, 20_000, 20_000), (0.01, 20_000, 10_000)]
+)
+def test_it_looks_after_a_share_of_an_epoch_or_as_rarely_as_a_gpu_needs(share, least, window):
+    base = InputOrder(1_000_000)
+    keys = Skip(guard_window=share)
+    context = Context(keys, None, base, None, "dlrm", 16, 3, None, least_window=least)
+    guard = guard_of(RULES["value"], context)
+    assert [at for at in range(0, 60_000, 1000) if guard.looks(at, at + 1000)] == [
+        at - 1000 for at in range(window, 60_001, window)
+    ]

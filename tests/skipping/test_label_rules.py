@@ -10,7 +10,7 @@ from slipstream.skipping.accesses import Reader
 from slipstream.skipping.chance import uniform
 from slipstream.skipping.classifier import Classifier
 from slipstream.skipping.context import Context
-from slipstream.skipping.decision import Decision
+from slipstream.skipping.decision import Decision, Decisions
 from slipstream.skipping.pilot import common_rate, line_through, odds_of
 from slipstream.skipping.rule import Drawn
 from slipstream.skipping.rules import RULES
@@ -147,3 +147,14 @@ def test_a_pilot_without_anything_to_go_by_still_has_an_answer():
     assert np.isfinite(line_through(np.zeros(10), np.zeros(10))).all()
     assert np.isfinite(line_through(np.arange(10.0), (np.arange(10) > 4).astype(float))).all()
     assert odds_of(np.zeros((3, 2), np.uint32), 20).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["thin", "case-control", "random"])
+def test_batches_before_the_first_decision_are_of_the_same_kind_as_those_after_it(part, name):
+    reader, base = Reader(part), InputOrder(len(part))
+    rule = RULES[name](Context(Skip(), reader, base, None, "dlrm", 16, 3, None))
+    numbers = np.arange(20)
+    verdict = Classifier(rule, reader, base, 3, 0.0)(Decisions(1).last, numbers, numbers)
+    assert verdict.train.all()
+    assert (verdict.logit_offset is None) == (name == "random")
+    assert verdict.logit_offset is None or not verdict.logit_offset.any()

@@ -10,9 +10,10 @@ from trained import config_of, criteo_data
 from slipstream import Dataset, Recipe, synthesize
 from slipstream.config import Config
 from slipstream.embedding.tables import Embeddings
+from slipstream.training import travel
 from slipstream.training.build import model_of
 from slipstream.training.estimate import estimate
-from slipstream.training.estimate_device import what_fits
+from slipstream.training.estimate_device import ring_bytes, what_fits
 from slipstream.training.memory import Peak, anonymous
 
 MB = 10**6
@@ -122,6 +123,17 @@ def test_the_memory_of_a_gpu_has_the_fast_tier_and_the_host_has_not(data):
     plain = estimate(data, Config(device="cuda"))
     assert set(plain.device) == {"dense", "activations"}
     assert "pinned" not in plain.host | here.host
+
+
+def test_a_rule_that_leaves_inputs_with_rarer_rows_needs_larger_pages(data):
+    wanted = Config(strategy="fast", device="cuda").with_settings(["skip.target=0.5"])
+    rules = ("none", "random", "thin", "value")
+    grows = [travel.colder(wanted.with_settings([f"skip.rule={rule}"])) for rule in rules]
+    assert grows == [1, 1, 1, 2]
+    layout = model_of(wanted, data).layout
+    keys = {"inputs": 64, "input_bytes": 0, "lookups": [4000.0], "pages": 2}
+    once, twice = (ring_bytes(layout, [2000.0], **keys, grows=grow) for grow in (1, 2))
+    assert 1.9 * once < twice < 2.1 * once
 
 
 def test_larger_batches_that_are_scored_on_a_gpu_need_larger_pages(data):

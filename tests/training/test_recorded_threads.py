@@ -267,7 +267,7 @@ def test_recordings_are_made_anew_when_plans_outgrow_their_pages(recordings, tmp
     whole = train(data, keys("placement.fast_memory=100%"), tmp_path / "whole")
     rooms = []
 
-    def just_enough(needed, before=None):
+    def just_enough(needed, before=None, **_):
         made = {name: max(1, size, (before or {}).get(name, 0)) for name, size in needed.items()}
         rooms.append(made)
         return made

@@ -60,6 +60,24 @@ def test_the_same_logits_to_the_bit(memory, storage):
                 assert torch.equal(mine[: batch.n_valid], other[: batch.n_valid])
 
 
+@pytest.mark.parametrize("memory", ["70%", "90%"])
+def test_of_a_few_batches_only_their_rows_are_written_back_and_logits_have_the_same_bits(memory):
+    data = clicks(400)
+    with ExitStack() as stack:
+        wanted = config(f"placement.fast_memory={memory}", strategy="fast", device=DEVICE)
+        engine, planner = engine_after_some_steps(stack, data, wanted)
+        before = [store.records.copy() for store in engine.tables.stores]
+        with Loader(data.train, 4) as loader:
+            few = [next(loader) for _ in range(8)][-2:]
+        ours = [logits for _, logits in engine.scores(few, planner)]
+        records = [store.records for store in engine.tables.stores]
+        written = sum(int((a != b).any(1).sum()) for a, b in zip(before, records, strict=True))
+        theirs = [logits for _, logits in Engine.scores(engine, few, planner)]
+        all_of_them = sum(int((a != b).any(1).sum()) for a, b in zip(before, records, strict=True))
+    assert torch.equal(torch.cat(ours), torch.cat(theirs))
+    assert written < all_of_them
+
+
 def test_batches_that_need_more_and_more_rows():
     n = 96
     ids = np.concatenate([np.zeros(64, int), np.arange(32)])  # later batches need more rows

@@ -145,8 +145,12 @@ class Skip(Section):
         "Look at some of the skipped inputs, and train all when they change; null does, but for "
         "published and freeze, and where shares are given",
     )
-    guard_window: float = key(
-        0.005, "Share of an epoch after which the guard looks", above=0, most=1
+    guard_window: float | None = key(
+        None,
+        "Share of an epoch after which the guard looks; null is 0.005, and on a GPU at least 128 "
+        "batches",
+        above=0,
+        most=1,
     )
     audit_inputs: int = key(
         512, "Most skipped inputs that the guard scores each time, without training them", least=1

@@ -30,10 +30,10 @@ def span(numbers: Array) -> tuple[int, int, int]:
 @compiled
 def is_rising(numbers: Array) -> bool:
     """Whether no number is below the one before it."""
+    rising = True
     for k in range(1, len(numbers)):
-        if numbers[k] < numbers[k - 1]:
-            return False
-    return True
+        rising &= numbers[k] >= numbers[k - 1]
+    return rising
 
 
 @compiled

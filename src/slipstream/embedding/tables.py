@@ -29,8 +29,12 @@ class MovesRows(Protocol):
     def keep(self, kept: Sequence[Moves], step: int = 0) -> None:
         """Bring in the rows that are there before the first step; `step` steps are done."""
 
-    def settle(self) -> None:
-        """Write every row in the fast tier back, without sending it away."""
+    def settle(self, only: Sequence[Array] | None = None) -> None:
+        """Write rows in the fast tier back, without sending them away.
+
+        Args:
+            only: For each group the rows that must be written back; None are all.
+        """
 
     def close(self) -> None:
         """Finish what is under way and end."""
@@ -115,10 +119,14 @@ class Embeddings:
         spent, self.mover.clock = self.mover.clock, Clock()
         return spent
 
-    def settle(self) -> None:
-        """Have every row in the slow store as it is now, wherever it is in use."""
+    def settle(self, only: Sequence[Array] | None = None) -> None:
+        """Have rows in the slow store as they are now, wherever they are in use.
+
+        Args:
+            only: For each group the rows that must be; None are all.
+        """
         if self.mover is not None:
-            self.mover.settle()
+            self.mover.settle(only)
 
     def close(self) -> None:
         """End what runs in the background."""

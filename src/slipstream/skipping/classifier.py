@@ -46,7 +46,7 @@ class Classifier:
     def __call__(self, decision: Decision, positions: Array, numbers: Array) -> Verdict:
         """The verdict on the inputs of these numbers, which stand at these positions."""
         if decision.trains_all:
-            return Verdict(np.ones(len(numbers), dtype=bool))
+            return Verdict(np.ones(len(numbers), dtype=bool), self._none(len(numbers)))
         begun = time.perf_counter()
         epochs = positions // max(1, self._base.per_epoch)
         drawn = self.drawn(numbers, epochs)
@@ -55,7 +55,11 @@ class Classifier:
             train |= uniform(self._seed, "explore", numbers, epochs) <= self.explore
         offset = self.rule.logit_offset(decision.frozen, decision.threshold, drawn)
         self.seconds += time.perf_counter() - begun
-        return Verdict(train, offset)
+        return Verdict(train, self._none(len(numbers)) if offset is None else offset)
+
+    def _none(self, inputs: int) -> Array | None:
+        """Nothing added to logits; where that may change, in words: batches are all of one kind."""
+        return np.zeros(inputs, dtype=np.float32) if self.rule.CHANCES else None
 
     def drawn(self, numbers: Array, epochs: Array | int) -> Drawn:
         """Inputs with what they access, and a chance for each."""

@@ -16,7 +16,7 @@ LogitsOf = Callable[[Array], tuple[Array, Array]]
 
 FALSE_ALARMS = 0.01  # the chance of any alarm in a run in which nothing changes
 AUDITED = 0.04  # of all inputs at most: what is scored costs a third of what is trained
-UNGUARDED = 0.2  # of an epoch: a window where it does not act, for each writes a fast tier back
+GUARDED, UNGUARDED = 0.005, 0.2  # of an epoch: a window where it acts, and where it only scores
 GROWTH = 0.25  # of the share that comes back at each decision after an alarm
 
 

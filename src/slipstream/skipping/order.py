@@ -188,10 +188,11 @@ class _Filling:
         used, held = _share_out(here, train, kept, skipped)
         self._numbers.append(kept[:held])
         self._skipped.append(skipped[: used - held])
-        offset = verdict.logit_offset
-        self._offsets.append(None if offset is None else np.empty(held, dtype=offset.dtype))
+        mine, offset = None, verdict.logit_offset
         if offset is not None:
-            _pick(offset[first : first + used], train, self._offsets[-1])
+            mine = np.empty(held, dtype=offset.dtype)
+            _pick(offset[first : first + used], train, mine)
+        self._offsets.append(mine)
         self._held += held
         self._used += used
         return first + used

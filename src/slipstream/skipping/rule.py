@@ -71,6 +71,7 @@ class Rule:
         GATHERED: Bytes of what it gathers for each row.
         FROZEN: Bytes of what a decision freezes for each row.
         FROZEN_AGAIN: Bytes more of it where inputs come again, in another epoch.
+        LEAVES_COLD: Whether it skips inputs whose rows are accessed often rather than others.
         NEEDS_HOT: Whether it asks for the hot rows.
         GUARDED: Whether the guard is on where `skip.guard` is not set.
         MAKES_UP: Whether a decision makes up for what those before it skipped too much or too
@@ -84,6 +85,7 @@ class Rule:
     GATHERED: ClassVar[int] = 0
     FROZEN: ClassVar[int] = 0
     FROZEN_AGAIN: ClassVar[int] = 0
+    LEAVES_COLD: ClassVar[bool] = True
     NEEDS_HOT: ClassVar[bool] = False
     GUARDED: ClassVar[bool] = True
     MAKES_UP: ClassVar[bool] = True

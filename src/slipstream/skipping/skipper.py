@@ -19,7 +19,7 @@ from slipstream.skipping.classifier import Classifier
 from slipstream.skipping.context import Context, used_up
 from slipstream.skipping.decision import TRAIN_ALL, Decision, Decisions
 from slipstream.skipping.foresight import Foresight
-from slipstream.skipping.guard import UNGUARDED, Guard, LogitsOf
+from slipstream.skipping.guard import GUARDED, UNGUARDED, Guard, LogitsOf
 from slipstream.skipping.order import Skipped
 from slipstream.skipping.outcome import sentence, yardstick
 from slipstream.skipping.passed import Passed
@@ -66,7 +66,7 @@ class Skipper:
         self.decisions = Decisions(lag)
         self.order = Skipped(order, self.classifier, self.decisions, context.most)
         self.tally = Tally()
-        self.guard = _guard(kind, context)
+        self.guard = guard_of(kind, context)
         self.watched = Watched(context)
         self._passed = Passed(context.base) if remember else None
         self.seconds = {"gather": 0.0, "search": 0.0, "audit": 0.0}
@@ -222,7 +222,7 @@ class Skipper:
         if self._passed is not None:
             arrays |= {f"passed.{name}": one for name, one in self._passed.state_dict().items()}
         state: dict[str, Any] = {"live": live, "tally": self.tally.state_dict()}
-        state["seconds"] = {"classify": self.classifier.seconds, **self.seconds}
+        state["seconds"] = self.overhead
         state["guard"] = self.guard.state_dict()
         return state, {name: torch.from_numpy(array) for name, array in arrays.items()}
 
@@ -262,7 +262,7 @@ class Skipper:
             summary: The rest of it.
             curve: The points of evaluation.
         """
-        seconds = {"classify": self.classifier.seconds, **self.seconds}
+        seconds = self.overhead
         cost = yardstick(curve, summary["skip_share"])
         counted = self.tally.summary()
         why = "" if summary["inputs_skipped"] else self.tally.why_nothing
@@ -289,6 +289,11 @@ class Skipper:
         }
 
     @property
+    def overhead(self) -> dict[str, float]:
+        """The seconds that skipping has taken so far, by what for."""
+        return {"classify": self.classifier.seconds, **self.seconds}
+
+    @property
     def _how(self) -> str:
         """What a reader should know of how it was skipped."""
         said = [] if self.guard.acts else ["unguarded"]
@@ -312,14 +317,18 @@ class Skipper:
             self.seconds[what] += time.perf_counter() - begun
 
 
-def _guard(kind: type[Rule], context: Context) -> Guard:
+def guard_of(kind: type[Rule], context: Context) -> Guard:
     """The guard; where it is off it only scores, a few times."""
     keys = context.keys
     acts = kind.GUARDED and not keys.shares if keys.guard is None else keys.guard
-    every = keys.guard_window if acts else UNGUARDED
+    window = round(UNGUARDED * context.base.per_epoch)
+    if acts and keys.guard_window is not None:
+        window = round(keys.guard_window * context.base.per_epoch)
+    elif acts:
+        window = max(round(GUARDED * context.base.per_epoch), context.least_window)
     return Guard(
         context.seed,
-        round(every * context.base.per_epoch),
+        window,
         keys.audit_inputs,
         len(context.base),
         by_label=kind.CHANCES,

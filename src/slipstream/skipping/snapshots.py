@@ -23,6 +23,7 @@ from slipstream.skipping.context import Context
 SLICE = 4 << 20
 """Bytes of rows, 4 for an element, that a pass takes between two steps."""
 _AT_ONCE = 1 << 14  # rows at a time: they stay in a near cache
+_FEW = 1000  # rows that are looked for in a fast tier one by one
 
 
 class _Piece(NamedTuple):
@@ -61,13 +62,23 @@ class Snapshot(Turns):
 
         The first pass copies them; a later one also finds how far they have moved.
         """
-        self._tables.settle()
+        self._tables.settle(self._own_rows())
         self._renews = renew or not self.compares
         self._moved = np.zeros(len(self.rows), dtype=np.float32)
         if self._renews:
             self._before, self._squares = self._squares, np.zeros(len(self._places))
         if len(self._slices) > 1:
             self._wait_for([np.ones(len(places), dtype=bool) for _, _, places in self._places])
+
+    def _own_rows(self) -> list[Array] | None:
+        """For each group its rows, where they are few."""
+        if len(self.rows) > _FEW:
+            return None
+        none = [np.empty(0, dtype=np.int64)]
+        return [
+            np.concatenate([*none, *(places for at, _, places in self._places if at == group)])
+            for group in range(len(self._tables.stores))
+        ]
 
     def go_on(self) -> bool:
         """Take the next slice of a pass that is under way; whether it has ended with that."""

@@ -25,9 +25,7 @@ class Auditor:
         capacity: Inputs that are scored at once.
     """
 
-    def __init__(
-        self, engine: Engine, placement: Placement, part: Part, capacity: int = 128
-    ) -> None:
+    def __init__(self, engine: Engine, placement: Placement, part: Part, capacity: int) -> None:
         self._engine, self._capacity = engine, capacity
         self._planner = Planner(placement, update=False)
         self._reader = BatchReader(part, capacity)
@@ -37,7 +35,8 @@ class Auditor:
         logits, labels = [np.zeros(0)], [np.zeros(0)]
         self._engine.dense.model.eval()
         try:
-            with closing(self._engine.scores(self._batches(numbers), self._planner)) as scores:
+            batches = list(self._batches(numbers))
+            with closing(self._engine.scores(batches, self._planner)) as scores:
                 for batch, made in scores:
                     logits.append(made[: batch.n_valid].double().numpy())
                     labels.append(batch.labels[: batch.n_valid].numpy())

@@ -136,7 +136,12 @@ class Engine:
         return self.predict(plan)
 
     def scores(self, batches: Iterable[Batch], planner: Planner) -> Generator[Scored, None, None]:
-        """Each batch with its logits, in order; steps must all have said what they have to."""
+        """Each batch with its logits, in order; steps must all have said what they have to.
+
+        Args:
+            batches: The batches; where they are a sequence, these are few.
+            planner: Finds their rows in the slow store.
+        """
         self.tables.settle()
         for batch in batches:
             yield batch, self.score(batch, planner)

@@ -140,6 +140,7 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
                 input_bytes=each,
                 lookups=lookups_beside(*many, size) if finished else lookups,
                 pages=STRIDES * travel.together(config, rooms),
+                grows=travel.colder(config),
             )
             for each in (input_bytes, 0)
         )

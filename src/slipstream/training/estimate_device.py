@@ -79,6 +79,7 @@ def ring_bytes(
     input_bytes: float,
     lookups: float | Sequence[float],
     pages: int,
+    grows: float = 1.0,
 ) -> int:
     """Bytes of the pages of plans and of results, on the device or, pinned, on the host.
 
@@ -90,14 +91,15 @@ def ring_bytes(
         lookups: Lookups of an input, where a plan says something of each; where the device finds
             kept rows by itself, for each group the lookups of a batch that find others.
         pages: Plans that there is room for, and as many results.
+        grows: How many times as many rows there is room for.
     """
     # Of a row that comes and leaves: itself, twice, and its slot; of a lookup its place and slot.
     moved = sum(
-        (8 * Record.of(group).words + 8) * _room(count)
+        (8 * Record.of(group).words + 8) * _room(count, grows)
         for group, count in zip(layout.groups, rows, strict=True)
     )
     if isinstance(lookups, Sequence):
-        said = sum(8.0 * _room(count) for count in lookups)
+        said = sum(8.0 * _room(count, grows) for count in lookups)
     else:
         said = inputs * lookups * _PLANNED
     return math.ceil(pages * (inputs * (input_bytes + 8) + moved + said))
@@ -121,9 +123,9 @@ def scored_page(
     return math.ceil(inputs * (input_bytes + 8) + rows)
 
 
-def _room(expected: float) -> int:
+def _room(expected: float, grows: float = 1.0) -> int:
     """Room for the most of something that is expected so often, as it is made."""
-    return room_for({"": math.ceil(expected + 3 * math.sqrt(expected))})[""]
+    return room_for({"": math.ceil(expected + 3 * math.sqrt(expected))}, grows=grows)[""]
 
 
 def what_fits(parts: Mapping[str, int], total: int) -> str:

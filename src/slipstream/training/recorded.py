@@ -36,7 +36,7 @@ from slipstream.training.bench import Bench, Turn
 from slipstream.training.dense import DensePart
 from slipstream.training.engine import Engine, Scored, Stepped, weighted_loss
 from slipstream.training.flat import PARAMETERS, FlatOptimizer
-from slipstream.training.travel import RECORDED
+from slipstream.training.travel import RECORDED, colder
 
 _BEFORE_RECORDING = 3
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
@@ -146,7 +146,6 @@ class RecordedEngine(Engine):
         if not self._arena.numbered:
             yield from super().scores(batches, planner)
             return
-        self._carrier.settle(kept=False)
         coming = iter(batches)
         first = next(coming, None)
         if first is None:
@@ -154,6 +153,9 @@ class RecordedEngine(Engine):
         size = first.capacity
         if size not in self._scoring:
             self._scoring[size] = Scoring(self._arena, self.tables.stores, size)
+        few = isinstance(batches, Sequence)
+        only = self._scoring[size].rows_of(batches) if few else None
+        self._carrier.settle(only, kept=False)
         work = (partial(self.dense.logits, train=False), self._recorded)
         scoring = self._scoring[size].scores(chain([first], coming), *work)
         with closing(scoring) as scores:
@@ -381,5 +383,6 @@ def recorded_engine(
         PARAMETERS,
         dense.flat.set_parameters,
         together,
+        colder(config),
     )
     return RecordedEngine(tables, dense, arena, carrier, parts=parts, say=say, loss=loss)

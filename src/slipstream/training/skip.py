@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from slipstream.config import Config
@@ -27,6 +28,9 @@ from slipstream.training.state import Hooks, State
 from slipstream.training.strategies import answers
 
 _SAVED = "skipping."
+# Whenever the guard looks all steps are awaited: on a GPU that takes as long as some ten of them.
+_LOOK_BATCHES = 128
+_AUDITED = 128  # inputs that it scores at once; a GPU scores all of them at once
 
 
 def say_unread(config: Config, say: Callable[[str], None]) -> None:
@@ -69,6 +73,7 @@ class Skipping:
         name = answers(config).skipping
         if name == "none":
             return cls(build.arranged(config, layout, dataset, rooms), None)
+        on_gpu = torch.device(config.device).type != "cpu"
         hot = build.hot_of(config, layout, dataset) if rule(name).NEEDS_HOT else None
         order = build.arranged(config, layout, dataset, rooms, hot)
         context = Context(
@@ -82,12 +87,21 @@ class Skipping:
             tables=engine.tables,
             hot=hot,
             hot_last=answers(config).ordering == "cold-first",
+            least_window=_LOOK_BATCHES * config.batch_size if on_gpu else 0,
         )
-        auditor = Auditor(engine, build.placement_of(layout, dataset), dataset.train)
+        placement, at_once = build.placement_of(layout, dataset), _AUDITED
+        if on_gpu:
+            at_once = max(at_once, config.skip.audit_inputs)
+        auditor = Auditor(engine, placement, dataset.train, at_once)
         split = answers(config).ordering == "split"  # its parts follow from the batches before
         assert config.skip.lag is not None, "what a configuration leaves open is decided before"
         skipper = Skipper(name, context, order, config.skip.lag, auditor, remember=split)
         return cls(skipper.order, skipper)
+
+    @property
+    def overhead(self) -> dict[str, float]:
+        """The seconds that it has taken so far, by what for."""
+        return {} if self._skipper is None else self._skipper.overhead
 
     @property
     def on(self) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from slipstream.config import Config
 from slipstream.ordering import InputOrder
 from slipstream.placement.tier import Room
+from slipstream.skipping.rules import rule as rule_of
 from slipstream.training.strategies import answers
 
 PREPARED = 3
@@ -27,6 +28,7 @@ _STRIDES = 3  # times as many batches are in the window of a GPU as travel toget
 # memory were from 6 % too few to 12 % too many at batch 16,384, and 7 to 11 % too many at 2,048.
 _READS_PLANNED, _STRIDES_HELD = 8, 6
 _LATEST = 0.1  # of a run: what is skipped is decided ahead by no more, where that is left open
+_MOST_SKIPPED = 0.75  # that there is room for from the start
 _READ = 4  # batches that are read ahead of those being planned, where no thread plans
 
 
@@ -138,6 +140,18 @@ def _most_together(config: Config) -> int:
 def _whole(plans: int) -> int:
     """So many plans that no step is left over beside whole recordings."""
     return plans if plans < RECORDED else plans - plans % RECORDED
+
+
+def colder(config: Config) -> float:
+    """How many times as many rows of a batch may have to come for it once inputs are skipped.
+
+    A rule may skip inputs that need none: then those that are left need all of them.
+    """
+    rule = answers(config).skipping
+    if rule == "none" or not rule_of(rule).LEAVES_COLD:
+        return 1.0
+    most = max(config.skip.shares or (config.skip.target,))
+    return 1 / (1 - min(most, _MOST_SKIPPED))
 
 
 def read_at_once(config: Config, rooms: Sequence[Room] | None) -> int:

@@ -83,7 +83,7 @@ def test_rows_are_put_into_slots_that_follow_one_another_or_do_not(slots, monkey
 
 
 def test_pages_that_rows_come_in_have_room_for_as_many_to_leave(monkeypatch):
-    monkeypatch.setattr(carrying, "room_for", lambda needed, before=None: dict(needed))
+    monkeypatch.setattr(carrying, "room_for", lambda needed, *_, **__: dict(needed))
     placement = Finished(LAYOUT, ["a"], [Room(2, np.empty(0, dtype=np.int64))], 4)
     first, *_, last = Planner(placement).plans(map(batch, [0, 1, 0, 1]), 1)
     assert [len(one.groups[0].evict.rows) for one in (first, last)] == [0, 1]

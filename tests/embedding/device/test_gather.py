@@ -21,7 +21,7 @@ WIDTH, OFFSET = 3, 2
 @pytest.fixture(scope="module")
 def pool():
     """One that shares out every row."""
-    with mock.patch.object(gather, "_SHARE", 1), closing(Pool("test", threads=3)) as made:
+    with mock.patch.object(gather, "SHARE", 1), closing(Pool("test", threads=3)) as made:
         yield made
 
 
@@ -56,6 +56,21 @@ def test_rows_of_several_pages_are_gathered_and_scattered(pool, counts, seed):
     pool.scatter_pages(pages, OFFSET, rows, bounds, out)
     all_of_it[rows[2:]] = source[rows[2:]]
     np.testing.assert_array_equal(out, all_of_it)
+
+
+@given(
+    row_of=st.lists(st.integers(-1, 40), max_size=60).map(lambda some: np.array(some, np.int64)),
+    rows=st.lists(st.integers(0, 40), max_size=30).map(lambda some: np.array(some, np.int64)),
+    first=st.integers(0, 10),
+)
+def test_slots_that_hold_some_rows_are_found(row_of, rows, first):
+    _, once = np.unique(row_of, return_index=True)  # a row is in one slot
+    row_of = np.where(np.isin(np.arange(len(row_of)), once), row_of, -1)
+    bits, slots = np.zeros(6, dtype=np.uint8), np.empty(len(rows), dtype=np.int64)
+    found = gather.find(row_of, first, rows, bits, slots)
+    held = (slot for slot in range(first, len(row_of)) if row_of[slot] in rows.tolist())
+    assert slots[:found].tolist() == list(held)
+    assert not bits.any()
 
 
 def test_a_pool_that_nobody_closes_ends_with_its_last_reference():

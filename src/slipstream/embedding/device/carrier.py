@@ -76,6 +76,7 @@ class Carrier:
         weights: How many numbers say how dense weights move.
         how: Writes them.
         together: The most plans that travel together.
+        grows: How many times as many rows as for the first plan may come for later ones.
     """
 
     def __init__(
@@ -87,8 +88,9 @@ class Carrier:
         weights: int = 0,
         how: SayHow | None = None,
         together: int = 1,
+        grows: float = 1.0,
     ) -> None:
-        self.together = together
+        self.together, self._grows = together, grows
         self._arena, self.held = arena, Held(slow, arena, before_write)
         self._number, self._weights, self._how = number, weights, how
         self.compute, self._inward = Lane(arena.device, current=True), Lane(arena.device)
@@ -170,6 +172,7 @@ class Carrier:
             # What comes leaves, if not now then at the end: pages made anew would be too many.
             come, leave = f"{number}.fill", f"{number}.evict"
             needed[leave] = max(needed[leave], needed[come])
+        grows = self._grows if before is None else 1.0
         offsets = any(one.logit_offset is not None for one in plans)
         if before is not None and before.fits(needed) and (before.offsets or not offsets):
             return before
@@ -177,7 +180,7 @@ class Carrier:
             self._arena.layout,
             plan.capacity,
             plan.dense.shape[1],
-            room_for(needed, None if before is None else before.room),
+            room_for(needed, None if before is None else before.room, grows=grows),
             self._number,
             self._weights,
             0 if plan.ids is None else plan.ids.shape[1],
@@ -259,17 +262,22 @@ class Carrier:
         if self._failure is not None:
             raise self._failure
 
-    def settle(self, *, kept: bool = True) -> None:
-        """Write every row on the device back, without sending it away; results have all come.
+    def settle(self, only: Sequence[Array] | None = None, *, kept: bool = True) -> None:
+        """Write rows on the device back, without sending them away; results have all come.
 
         Args:
+            only: For each group the rows that must be written back; None are all.
             kept: Whether also those that stay and that the device finds by their ids.
         """
         self.check_quiet()
         wanted = _ALL if kept else _THAT_COME
-        if self._settled < wanted:
-            self.held.settle(kept=kept)
-            self._settled = wanted
+        if self._settled >= wanted:
+            return
+        if only is not None:
+            self.held.settle_some(only, kept=kept)
+            return
+        self.held.settle(kept=kept)
+        self._settled = wanted
 
     def check_quiet(self) -> None:
         """Raise an error where results of steps are still to come."""

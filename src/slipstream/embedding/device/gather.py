@@ -19,7 +19,7 @@ from slipstream.data.inputs import Array
 from slipstream.near import AHEAD, ask_for
 from slipstream.signals import AVAILABLE, await_, give, pointer, signals
 
-_SHARE = 2_000_000  # bytes: with fewer, another thread takes more from the others than it gives
+SHARE = 2_000_000  # bytes: with fewer, another thread takes more from the others than it gives
 _THREADS = max(1, min(7, (os.cpu_count() or 1) // 2 - 1)) if AVAILABLE else 0
 _array = cast(Any, numba).carray
 # What a thread is asked to do, number by number: everything that is an array by its address.
@@ -77,6 +77,33 @@ def note_pages(
             row_of[fill_slots[k]] = fill_rows[k]
         for k in range(evicts[page], evicts[page + 1]):
             row_of[evict_slots[k]] = -1
+
+
+@compiled
+def find(row_of: Array, first: int, rows: Array, bits: Array, slots: Array) -> int:
+    """Find the slots that hold some rows.
+
+    Args:
+        row_of: The row in each slot, or -1.
+        first: The first slot to look at.
+        rows: The rows.
+        bits: A bit for each row there is, none of them set; and so it is afterwards.
+        slots: Where the slots go; has room for as many as there are rows.
+
+    Returns:
+        How many there are.
+    """
+    found = 0
+    for row in rows:
+        bits[row >> 3] |= np.uint8(1) << np.uint8(row & 7)
+    for slot in range(first, len(row_of)):
+        row = row_of[slot]
+        if row >= 0 and bits[row >> 3] >> np.uint8(row & 7) & 1:
+            slots[found] = slot
+            found += 1
+    for row in rows:
+        bits[row >> 3] = 0
+    return found
 
 
 @compiled
@@ -263,7 +290,7 @@ class Pool:
 
     def _shares(self, rows: int, store: Array) -> int:
         """How many threads so many rows of a store are worth."""
-        return max(1, min(1 + len(self._threads), rows * store.strides[0] // _SHARE))
+        return max(1, min(1 + len(self._threads), rows * store.strides[0] // SHARE))
 
     def _copied(
         self,

@@ -9,7 +9,7 @@ import torch
 
 from slipstream.data.inputs import Array
 from slipstream.embedding.device.arena import Arena
-from slipstream.embedding.device.gather import Pool, note, note_pages
+from slipstream.embedding.device.gather import Pool, find, note, note_pages
 from slipstream.embedding.device.group_packing import tiers_of
 from slipstream.embedding.device.ring import Pages
 from slipstream.embedding.device.stride import Run
@@ -35,6 +35,7 @@ class Held:
         self._pool = Pool("scatter")
         self._row_of = [np.full(len(one), -1, dtype=np.int64) for one in arena.records]
         self._stay = [0] * len(arena.records)
+        self._bits = [np.empty(0, dtype=np.uint8) for _ in slow]  # of rows, to look for some
 
     def keep(self, number: int, moves: Moves) -> None:
         """Copy rows of the slow store into slots before the first step."""
@@ -106,6 +107,21 @@ class Held:
             first = 0 if kept else self._stay[number]
             slots = first + np.flatnonzero(row_of[first:] >= 0)
             self.take(number, row_of[slots], slots)
+
+    def settle_some(self, rows: Sequence[Array], *, kept: bool = True) -> None:
+        """Write back those of some rows of each group that are on the device.
+
+        Args:
+            rows: For each group; a row may be named several times.
+            kept: Whether also those that stay and that the device finds by their ids.
+        """
+        for number, (row_of, some) in enumerate(zip(self._row_of, rows, strict=True)):
+            if not len(self._bits[number]):
+                self._bits[number] = np.zeros(len(self.slow[number].records) // 8 + 1, np.uint8)
+            slots = np.empty(len(some), dtype=np.int64)
+            first = 0 if kept else self._stay[number]
+            found = find(row_of, first, some, self._bits[number], slots)
+            self.take(number, row_of[slots[:found]], slots[:found])
 
     def lend(self, plan: Plan) -> None:
         """Have the rows on the host that a step aside needs."""

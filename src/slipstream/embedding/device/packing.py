@@ -206,8 +206,15 @@ def needs(plan: Plan) -> dict[str, int]:
     }
 
 
-def room_for(needed: Mapping[str, int], before: Mapping[str, int] | None = None) -> dict[str, int]:
+def room_for(
+    needed: Mapping[str, int], before: Mapping[str, int] | None = None, *, grows: float = 1.0
+) -> dict[str, int]:
     """Room for a plan with these needs, and for what had room before, with some to spare.
+
+    Args:
+        needed: What it needs, by name.
+        before: What had room before.
+        grows: How many times as much the needs of later plans may be.
 
     Example:
         >>> room_for({"0.touched": 1000}, {"0.touched": 1300})
@@ -222,6 +229,6 @@ def room_for(needed: Mapping[str, int], before: Mapping[str, int] | None = None)
     for name, size in needed.items():
         had = before.get(name, 0)
         # What has grown once may grow on, and each time all pages are made anew.
-        wanted = max(int(size * _SPARE + 1), 2 * had)
+        wanted = max(int(size * grows * _SPARE + 1), 2 * had)
         made[name] = had if 0 < had >= size else -(-wanted // 256) * 256
     return made

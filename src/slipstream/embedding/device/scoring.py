@@ -19,7 +19,7 @@ from slipstream.ahead import Ahead
 from slipstream.data.batch import Batch
 from slipstream.data.inputs import Array
 from slipstream.embedding.device.arena import Arena
-from slipstream.embedding.device.gather import Pool
+from slipstream.embedding.device.gather import SHARE, Pool
 from slipstream.embedding.device.packing import room_for
 from slipstream.embedding.device.ring import Pages, Ring
 from slipstream.embedding.device.sections import Section, Sections
@@ -80,10 +80,21 @@ class Scoring:
         self._room: dict[str, int] = {}
         self._ring: Ring | None = None
         self._bench: _Bench | None = None
+        pairs = zip(arena.layout.groups, arena.shapes, strict=True)
+        self._most_bytes = max(4 * shape.words * len(group.features) for group, shape in pairs)
         exact = any(shape.dtype == torch.float64 for shape in arena.shapes)
         self._number = torch.float64 if exact else torch.float32
         pinned = arena.device.type == "cuda"
         self._told = torch.zeros((_WAITING + 1, capacity), dtype=self._number, pin_memory=pinned)
+
+    def rows_of(self, batches: Iterable[Batch]) -> list[Array]:
+        """For each group the rows of some batches that do not stay."""
+        rows: list[list[Array]] = [[] for _ in self._scans]
+        for batch in batches:
+            for found, scan in zip(rows, self._scans, strict=True):
+                others = scan.others(batch)
+                found.append(np.empty(0, np.int64) if others is None else others.rows.copy())
+        return [np.concatenate(some) for some in rows]
 
     def scores(
         self, batches: Iterable[Batch], logits: Logits, record: Record
@@ -95,7 +106,8 @@ class Scoring:
             logits: What is computed, the same each time.
             record: Records it, if it can be.
         """
-        pool = Pool("score")
+        helped = self.capacity * self._most_bytes > SHARE
+        pool = Pool("score", threads=None if helped else 0)
         waiting: deque[tuple[Batch, Tensor, Mark]] = deque()
         try:
             with Ahead((self._sent(one, pool) for one in batches), SCORED - 2, "scores") as coming:

@@ -24,6 +24,7 @@ class CaseControl(Rule):
     """
 
     CHANCES: ClassVar[bool] = True
+    LEAVES_COLD: ClassVar[bool] = False
     SEES: ClassVar[tuple[bool, bool]] = (True, True)
     GATHERED: ClassVar[int] = 8
     FROZEN: ClassVar[int] = 4

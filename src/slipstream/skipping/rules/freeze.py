@@ -25,6 +25,7 @@ class Freeze(Movement):
     GUARDED: ClassVar[bool] = False
     MAKES_UP: ClassVar[bool] = False
     FREEZES: ClassVar[bool] = True
+    LEAVES_COLD: ClassVar[bool] = False
     GATHERED: ClassVar[int] = 14
     FROZEN: ClassVar[int] = 4
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from slipstream.data.inputs import Array
 from slipstream.skipping.rule import Drawn, Rule
@@ -11,6 +12,8 @@ from slipstream.skipping.search import Found
 
 class Random(Rule):
     """Skips the wanted share of inputs, each with the same chance."""
+
+    LEAVES_COLD: ClassVar[bool] = False
 
     def score(self, frozen: Mapping[str, Array], drawn: Drawn) -> Array:
         """The chance of each input."""

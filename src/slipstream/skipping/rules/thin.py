@@ -23,6 +23,7 @@ class Thin(Rule):
     """
 
     CHANCES: ClassVar[bool] = True
+    LEAVES_COLD: ClassVar[bool] = False
 
     def score(self, frozen: Mapping[str, Array], drawn: Drawn) -> Array:
         """The chance of each negative; positives are never skipped."""

@@ -20,6 +20,7 @@ class ValueCaseControl(CaseControl):
     With the root of it: the chance itself would be nearly one for some and nearly none for others.
     """
 
+    LEAVES_COLD: ClassVar[bool] = True
     GATHERED: ClassVar[int] = 12
     FROZEN: ClassVar[int] = 8
 
