@@ -150,6 +150,7 @@ def test_all_parts_run_in_small_by_the_command(tmp_path):
     parts = {json.loads(line)["part"] for line in (tmp_path / "gpu.jsonl").open()}
     assert parts == {"fast", "resident", "hybrid", "fbgemm", "dim64", "busy", "strategies"} | {
         "terabyte",
+        "skipping",
         "precision",
         "own",
     }
