@@ -1,14 +1,17 @@
 """The guard: silent while the world is as learned, soon awake when it changes."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from slipstream.config import Skip
 from slipstream.ordering import InputOrder
 from slipstream.skipping.context import Context
 from slipstream.skipping.guard import Guard, surprise
+from slipstream.skipping.heard import Group, Heard
 from slipstream.skipping.rules import RULES
 from slipstream.skipping.skipper import guard_of
 
@@ -28,6 +31,22 @@ class World:
         return logits, (self.random.random(n) < 1 / (1 + np.exp(-truth))).astype(np.float32)
 
 
+def heard_of(decision, numbers, logits, trained):
+    """What a step has said, as far as a guard asks."""
+    plan = SimpleNamespace(
+        numbers=torch.full((len(trained),), -1),
+        n_valid=len(trained),
+        labels=torch.from_numpy(trained),
+        skipped=numbers,
+        decision=decision,
+    )
+    return Heard(plan, 0, torch.from_numpy(logits))
+
+
+def group_of(decision, numbers, skipped, logits, trained):
+    return Group([heard_of(decision, numbers, logits, trained)], lambda _: skipped)
+
+
 def walk(guard, world, steps, first=0, decision_of=lambda step: 1):
     """Go through steps, a third of whose inputs are skipped; where the guard raises an alarm."""
     for step in range(first, first + steps):
@@ -37,7 +56,7 @@ def walk(guard, world, steps, first=0, decision_of=lambda step: 1):
         if position >= world.mix_from:
             skipped[:60] = 1
         numbers = np.arange(before, before + 100)
-        guard.add(decision_of(step), numbers, skipped, logits, trained)
+        guard.add(group_of(decision_of(step), numbers, skipped, logits, trained))
         score = lambda numbers, at=position: world.draw(len(numbers), at)  # noqa: E731
         alarm = guard.look(before, position, score)
         if alarm is not None:
@@ -99,7 +118,8 @@ class ByLabel(World):
         wrong = np.where(labels > 0, 1 / (1 + np.exp(sharp * logits)), 1 / (1 + np.exp(-logits)))
         kept = self.random.random(STEP) < 1.5 * wrong
         numbers = step * STEP + np.flatnonzero(~kept)
-        guard.add(1 + step // 100, numbers, labels[~kept], logits[kept], labels[kept])
+        each = (numbers, labels[~kept], logits[kept], labels[kept])
+        guard.add(group_of(1 + step // 100, *each))
         return guard.look(step * STEP, (step + 1) * STEP, lambda drawn: self.all[:, drawn])
 
 
@@ -155,3 +175,18 @@ def test_it_looks_after_a_share_of_an_epoch_or_as_rarely_as_a_gpu_needs(share, l
     assert [at for at in range(0, 60_000, 1000) if guard.looks(at, at + 1000)] == [
         at - 1000 for at in range(window, 60_001, window)
     ]
+
+
+def test_steps_that_are_looked_at_together_are_those_looked_at_one_by_one():
+    together, alone = (Guard(3, WINDOW, 160, INPUTS) for _ in range(2))
+    world, steps = World(3), []
+    for step in range(30):
+        trained, skipped = step * 7 % 50, step * 11 % 30  # some have none
+        logits, labels = world.draw(trained + skipped, step)
+        numbers = np.arange(step * STEP, step * STEP + skipped)
+        made = heard_of(1, numbers, logits[:trained], labels[:trained])
+        alone.add(Group([made], lambda _, these=labels[trained:]: these))
+        steps.append((made, labels[trained:]))
+    all_labels = np.concatenate([labels for _, labels in steps])
+    together.add(Group([made for made, _ in steps], lambda _: all_labels))
+    assert together.state_dict() == alone.state_dict()

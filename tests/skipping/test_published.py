@@ -138,9 +138,10 @@ def test_published_gives_the_threshold_and_drops_the_inputs_of_a_literal_transcr
     threshold, wanted = literally(data, tmp_path, settings, alpha, target)
     seen, after = [], Skipper.after
 
-    def noted(self, plan, before, logits):
-        seen.extend(plan.skipped.tolist())
-        return after(self, plan, before, logits)
+    def noted(self, heard):
+        for one in heard:
+            seen.extend(one.plan.skipped.tolist())
+        return after(self, heard)
 
     monkeypatch.setattr(Skipper, "after", noted)
     summary = train(data, config(*settings), tmp_path / "run")

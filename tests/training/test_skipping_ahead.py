@@ -187,13 +187,16 @@ def test_what_is_due_is_known_ahead_from_any_step_on(rule, tmp_path, monkeypatch
     monkeypatch.setattr(travel, "kernels_for", lambda *_: "cpu")
     after, asked, found = Skipper.after, [], []
 
-    def compared(self, plan, before, logits):
+    def compared(self, heard):
+        if not heard:
+            return []
+        ((plan, before, _),) = heard
         if plan.step % 7 == 1:
             asked.append(self.foresight())
         (told,) = {one(plan, before) for one in asked}
         turns, audited = self.rule.calendar.turns, self.guard.audited
         begun = turns.begun
-        told_lines = after(self, plan, before, logits)
+        told_lines = after(self, heard)
         looked = turns.begun > begun or self.guard.audited > audited or plan.step == 1
         found.append((told, bool(told_lines) or looked))
         assert told or not found[-1][1]

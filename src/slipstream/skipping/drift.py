@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from functools import cache
 from statistics import NormalDist
 
-from slipstream.data.inputs import Array
 from slipstream.student import t_quantile
 
 RISE = 0.01  # by how much the surprise must have risen, however sure that is
@@ -91,12 +90,11 @@ class Mix:
     def __init__(self, skipped: int = 0, positive: int = 0, expected: float = 0.0) -> None:
         self.skipped, self.positive, self.expected = skipped, positive, expected
 
-    def add(self, skipped: Array, trained: Array) -> None:
-        """Count a step by the labels of what it skipped and trained."""
-        positive, inputs = int((skipped > 0).sum()), len(skipped) + len(trained)
-        self.skipped += len(skipped)
+    def add(self, skipped: int, positive: int, trained: int, trained_positive: int) -> None:
+        """Count a step: the inputs that it skipped and trained, and the positives among each."""
+        self.skipped += skipped
         self.positive += positive
-        self.expected += len(skipped) * (positive + int((trained > 0).sum())) / max(1, inputs)
+        self.expected += skipped * (positive + trained_positive) / max(1, skipped + trained)
 
     def join(self, other: Mix) -> None:
         """Add what another one has counted."""

@@ -10,6 +10,7 @@ import numpy as np
 from slipstream.data.inputs import Array
 from slipstream.skipping.chance import uniform
 from slipstream.skipping.drift import LAST, LEAST, Mix, Windows
+from slipstream.skipping.heard import Group, sums_by_step
 
 LogitsOf = Callable[[Array], tuple[Array, Array]]
 """The logits of the inputs of these numbers, as the model is now, and their labels."""
@@ -86,26 +87,19 @@ class Guard:
         self._skipped, self._trained = Windows(), Windows()
         self._surprise, self._inputs, self._left_out = 0.0, 0, 0
 
-    def add(
-        self, decision: int, numbers: Array, skipped: Array, logits: Array, trained: Array
-    ) -> None:
-        """Take note of a step.
-
-        Args:
-            decision: The number of the decision that held for it.
-            numbers: The inputs that were skipped with it.
-            skipped: Their labels.
-            logits: Of the inputs that it trained, as the model predicts them.
-            trained: Their labels.
-        """
+    def add(self, group: Group) -> None:
+        """Take note of some steps, none of which ends a window but the last."""
         if self.acts:
-            if decision != self._decision:
-                self._decision = decision
+            if group.decision != self._decision:
+                self._decision = group.decision
                 self._before, self._now = Mix(), Mix()
-            self._now.add(skipped, trained)
-            self._left_out += len(skipped)
-            self._surprise += float(surprise(logits, trained).sum())
-            self._inputs += len(trained)
+            surprises = sums_by_step(surprise(group.logits, group.labels), group.ends)
+            for counts, rise in zip(group.counts, surprises, strict=True):
+                self._now.add(counts.skipped, counts.skipped_positive, *counts[:2])
+                self._left_out += counts.skipped
+                self._surprise += rise
+                self._inputs += counts.trained
+        numbers = group.skipped
         room = self._audit - len(self._waiting)
         if room and len(numbers):
             rate = 3 * self._audit / self._window

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ from slipstream.skipping.context import Context, used_up
 from slipstream.skipping.decision import TRAIN_ALL, Decision, Decisions
 from slipstream.skipping.foresight import Foresight
 from slipstream.skipping.guard import GUARDED, UNGUARDED, Guard, LogitsOf
+from slipstream.skipping.heard import Group, Heard, groups
 from slipstream.skipping.order import Skipped
 from slipstream.skipping.outcome import sentence, yardstick
 from slipstream.skipping.passed import Passed
@@ -72,31 +73,39 @@ class Skipper:
         self.seconds = {"gather": 0.0, "search": 0.0, "audit": 0.0}
         self._masks: tuple[int, Masks | None] = (0, None)
 
-    def after(self, plan: Plan, before: int, logits: Tensor) -> list[dict[str, Any]]:
-        """What follows from a step; the lines to report.
+    def after(
+        self, heard: Sequence[Heard], ends: Callable[[Plan], bool] = lambda _: True
+    ) -> list[dict[str, Any]]:
+        """What follows from steps; the lines to report.
 
         Args:
-            plan: Of the step.
-            before: The position before it.
-            logits: The predictions of its inputs, before anything moved.
+            heard: What the steps have said, in their order.
+            ends: Says of the plan of a step whether something may be due after it.
         """
+        lines = []
+        for group in groups(heard, ends, self.context.base.per_epoch, self._reader.labels):
+            lines += self._after(group)
+        return lines
+
+    def _after(self, group: Group) -> list[dict[str, Any]]:
+        """What follows from steps of which nothing is due but after the last."""
         with self._timed("gather"):
-            numbers = (plan.numbers[: plan.n_valid].numpy(), plan.skipped)
             trained, skipped = (
-                self._reader.read(one) if wanted and one is not None else None
-                for one, wanted in zip(numbers, self.rule.SEES, strict=True)
+                self._reader.read(one) if wanted else None
+                for one, wanted in zip((group.trained, group.skipped), self.rule.SEES, strict=True)
             )
             self.rule.see(trained, skipped)
-            left = numbers[0][:0] if plan.skipped is None else plan.skipped
-            labels = self._reader.labels(left)
-            self.tally.add(plan, labels, logits)
+            self.tally.add(group)
             if self._passed is not None:
-                self._passed.add(before, plan.next_position, left)
-        lines = self._guarded(plan, before, left, labels, logits)
+                for one in group.steps:
+                    left = group.skipped[:0] if one.plan.skipped is None else one.plan.skipped
+                    self._passed.add(one.before, one.plan.next_position, left)
+        plan, lines = group.last.plan, self._guarded(group)
         with self._timed("search"):
             self.watched.begin()
-            due = self.rule.due(plan, before)
-        if due:
+            due = [self.rule.due(one.plan, one.before) for one in group.steps]
+        assert not any(due[:-1]), "a group ends where a decision is due"
+        if due[-1]:
             lines.append(self._decide(plan.step, plan.next_position))
         self.decisions.move_on(plan.step)
         return lines
@@ -105,17 +114,14 @@ class Skipper:
         """Tells from here on, ahead of the steps, after which of them rows are looked at."""
         return Foresight(self.rule.calendar, self.guard, begins=not self.watched.begun)
 
-    def _guarded(
-        self, plan: Plan, before: int, numbers: Array, labels: Array, logits: Tensor
-    ) -> list[dict[str, Any]]:
+    def _guarded(self, group: Group) -> list[dict[str, Any]]:
         """Let the guard look, and train all if it says so."""
         if self.decisions.last.number == 0:
             return []
+        plan = group.last.plan
         with self._timed("audit"):
-            n = plan.n_valid
-            trained = (logits[:n].numpy(), plan.labels[:n].numpy())
-            self.guard.add(plan.decision, numbers, labels, *trained)
-            alarm = self.guard.look(before, plan.next_position, self._logits_of)
+            self.guard.add(group)
+            alarm = self.guard.look(group.last.before, plan.next_position, self._logits_of)
         if alarm is None:
             return []
         self.rule.forget()

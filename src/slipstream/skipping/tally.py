@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torch import Tensor
+import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from slipstream.data.inputs import Array
-from slipstream.plan import Plan
+from slipstream.skipping.heard import Group, sums_by_step
 from slipstream.skipping.outcome import percents
 
 _ALIKE = 0.02  # how far the share got may be from the one asked for without a reason
@@ -25,26 +24,20 @@ class Tally:
         """A decision was taken; inputs come by it later."""
         self._each.append(_fresh(about, position))
 
-    def add(self, plan: Plan, skipped: Array, logits: Tensor) -> None:
-        """Count a step.
-
-        Args:
-            plan: Of the step.
-            skipped: The labels of those that were skipped with it.
-            logits: The predictions of its inputs, before anything moved.
-        """
-        one, trained = self._each[plan.decision], plan.labels[: plan.n_valid]
-        one["trained"] += len(trained)
-        one["skipped"] += len(skipped)
-        one["trained_positive"] += int((trained > 0).sum())
-        one["skipped_positive"] += int((skipped > 0).sum())
-        logits = logits[: len(trained)]
-        losses = binary_cross_entropy_with_logits(logits, trained.to(logits), reduction="sum")
-        one["loss"] += float(losses)
-        for group in plan.groups:
-            lists = sum(len(lists.slots) for lists in group.lists.values())
-            one["accesses"] += len(group.slots) * plan.n_valid + lists
-            one["updates"] += 0 if group.touched is None else len(group.touched.sources)
+    def add(self, group: Group) -> None:
+        """Count some steps."""
+        one, logits = self._each[group.decision], torch.from_numpy(group.logits)
+        labels = torch.from_numpy(group.labels).to(logits)
+        losses = binary_cross_entropy_with_logits(logits, labels, reduction="none").numpy()
+        for counts, loss in zip(group.counts, sums_by_step(losses, group.ends), strict=True):
+            for name, count in counts._asdict().items():
+                one[name] += count
+            one["loss"] += loss
+        for plan in (heard.plan for heard in group.steps):
+            for rows in plan.groups:
+                lists = sum(len(lists.slots) for lists in rows.lists.values())
+                one["accesses"] += len(rows.slots) * plan.n_valid + lists
+                one["updates"] += 0 if rows.touched is None else len(rows.touched.sources)
 
     def state_dict(self) -> list[dict[str, Any]]:
         """All counts, as JSON."""

@@ -19,6 +19,7 @@ from slipstream.plan import Moving, Plan
 from slipstream.skipping.accesses import Reader
 from slipstream.skipping.context import Context
 from slipstream.skipping.foresight import Foresight
+from slipstream.skipping.heard import Heard
 from slipstream.skipping.rules import rule
 from slipstream.skipping.skipper import Skipper
 from slipstream.training import build
@@ -172,19 +173,19 @@ class Skipping:
         foresight = self._foresight
         return 0 if foresight is None or foresight.foreseen(plans[-1]) else len(plans)
 
-    def after(self, plan: Plan, before: int, state: State, logits: Tensor) -> list[dict[str, Any]]:
-        """Let it learn from a step, and decide what is due; the lines to report.
+    def after(self, heard: Sequence[Heard], state: State) -> list[dict[str, Any]]:
+        """Let it learn from steps, and decide what is due; the lines to report.
 
         Args:
-            plan: Of the step.
-            before: The position before it.
+            heard: What the steps have said, in their order.
             state: Counts the time that it takes.
-            logits: The predictions of its inputs, before anything moved.
         """
         if self._skipper is None:
             return []
         with state.timed("plan"):
-            return self._skipper.after(plan, before, logits)
+            if self._foresight is None:
+                return self._skipper.after(heard)
+            return self._skipper.after(heard, self._foresight.foreseen)
 
     def saved(self, state: State) -> dict[str, Tensor]:
         """What a checkpoint holds of it; the rest is put into the state."""

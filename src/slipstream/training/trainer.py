@@ -9,8 +9,6 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
-from torch import Tensor
-
 from slipstream.config import Config
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset, Part
@@ -21,6 +19,7 @@ from slipstream.models import Model
 from slipstream.placement.counting import found_out
 from slipstream.plan import Plan, Planner
 from slipstream.skew.popularity import row_bytes
+from slipstream.skipping.heard import Heard
 from slipstream.training import build, travel
 from slipstream.training.checkpoint import Checkpoints, Found, load
 from slipstream.training.coming import Coming
@@ -67,7 +66,7 @@ class Trainer:
         self._stack = stack
         self._saved, self._saved_at = self.state.apart_from_time(), time.monotonic()
         self._scores: tuple[int, str, Scores] | None = None
-        self._heard: list[tuple[Plan, int, Tensor]] = []  # steps that skipping is to learn from
+        self._heard: list[Heard] = []  # steps that skipping is to learn from
         self._began: dict[int, int] = {}  # where the batches began of which nothing was said yet
         every = config.log.every_inputs
         self.log_every = every or max(config.batch_size, self.total // 100)
@@ -190,7 +189,7 @@ class Trainer:
             self._hear(self.engine.landed())
             self.engine.pass_by(plans[0])
             self._hear(self.engine.landed())
-            self._heard.append((plans[0], position, plans[0].labels[:0]))
+            self._heard.append(Heard(plans[0], position, plans[0].labels[:0]))
             return
         for plan in plans:
             self._began[plan.step], position = position, plan.next_position
@@ -216,14 +215,13 @@ class Trainer:
             due = crossed(position, plan.next_position, self.log_every)
             self.reports.hear(plan, logits, due=due)
             if self.skipping.on:
-                self._heard.append((plan, position, logits))
+                self._heard.append(Heard(plan, position, logits))
 
     def _learn(self) -> None:
         """Let skipping learn from what steps have said, and decide."""
         heard, self._heard = self._heard, []
-        for plan, position, logits in heard:
-            for line in self.skipping.after(plan, position, self.state, logits):
-                self.reports.write(line)
+        for line in self.skipping.after(heard, self.state):
+            self.reports.write(line)
 
     def _hear_all(self) -> None:
         """Have all steps say what they have to, and learn from it."""
