@@ -72,3 +72,17 @@ def test_what_is_skipped_is_decided_before_it_is_read_and_not_long_before(
         assert lag >= window_of(config) + 2 * sent + read
     else:
         assert lag >= window_of(config) + 1 + PREPARED
+
+
+@given(st.integers(1, 1 << 14))
+def test_in_a_long_run_that_skips_inputs_as_many_plans_travel_together_as_in_one_that_does_not(
+    size,
+):
+    plain = Config(strategy="fast", device="cuda", batch_size=size)
+    judged = replace(plain, skip=Skip(rule="value"))
+    long, short = (
+        replace(judged, skip=replace(judged.skip, lag=skip_lag(judged, inputs)))
+        for inputs in (1 << 40, 1)
+    )
+    assert together(long, []) == together(plain, [])
+    assert together(short, []) <= max(4, together(plain, []) // 4)

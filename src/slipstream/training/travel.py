@@ -20,8 +20,9 @@ READ_AHEAD = READERS + 2
 RECORDED = 16
 """The most steps that one recording has."""
 # What travels to a GPU together: every hand-over from thread to thread costs as much as some steps.
-# Where inputs are skipped it is less, since that is decided for all that is under way before.
-_TOGETHER_BATCHES, _TOGETHER_INPUTS, _TOGETHER_JUDGED = 64, 1 << 18, 1 << 16
+_TOGETHER_BATCHES, _TOGETHER_INPUTS = 64, 1 << 18
+# Where inputs are skipped all that is under way is decided before: in shorter runs it is less.
+_JUDGED = (_TOGETHER_INPUTS, 1 << 16)
 _STRIDES = 3  # times as many batches are in the window of a GPU as travel together
 # Of batches on their way to a GPU: those that wait for the window or are given slots, and those
 # that travel or whose results are looked at. Measured on an H200: so many blocks of page-locked
@@ -55,11 +56,12 @@ def skip_lag(config: Config, inputs: int) -> int:
     short, latest = least_skip_lag(config) + _READ, _LATEST * inputs / config.batch_size
     if not plans_ahead(config, rooms):
         return short
-    least = max(_lag_ahead(config), short)
-    # What may wait between the threads.
-    more = least + _STRIDES * _together(config) + 2 * _read_at_once(config)
-    if more <= latest:
-        return more
+    for stride in _JUDGED:
+        least = max(_lag_ahead(config, stride), short)
+        # What may wait between the threads.
+        more = least + _STRIDES * _together(config, stride) + 2 * _read_at_once(config, stride)
+        if more <= latest:
+            return more
     return least if least <= max(latest, 2 * short) else short
 
 
@@ -78,13 +80,18 @@ def least_ordering_lag(config: Config, order: InputOrder) -> int:
     return 1 + math.ceil((window + 1 + PREPARED) / math.ceil(inputs / config.batch_size))
 
 
-def _lag_ahead(config: Config) -> int:
+def _lag_ahead(config: Config, stride: int) -> int:
     """Batches for which a decision comes too late where threads plan ahead; rather a few more.
 
     The window, plans that are asked for together, those that travelled before and need not be done,
     and what is read at once of which only some is needed; the last twice.
+
+    Args:
+        config: Of the run.
+        stride: Inputs that travel together.
     """
-    return _window(config) + 2 * _together(config) + 2 * _read_at_once(config)
+    together, read = _together(config, stride), _read_at_once(config, stride)
+    return _window(config, stride) + 2 * together + 2 * read
 
 
 def _waits(config: Config) -> bool:
@@ -96,7 +103,9 @@ def _waits(config: Config) -> bool:
     if answers(config).ordering == "apart":
         return True
     lag = config.skip.lag
-    return answers(config).skipping != "none" and lag is not None and lag < _lag_ahead(config)
+    if answers(config).skipping == "none" or lag is None:
+        return False
+    return lag < _lag_ahead(config, _JUDGED[-1])
 
 
 def window_of(config: Config) -> int:
@@ -110,12 +119,14 @@ def _window_given(config: Config) -> int:
     return 0 if tier is None else config.placement.window or tier.window
 
 
-def _window(config: Config) -> int:
-    """The window where threads plan ahead."""
+def _window(config: Config, stride: int | None = None) -> int:
+    """The window where threads plan ahead, and so many inputs travel together."""
     tier, window = answers(config).placement, _window_given(config)
     if tier is None or config.placement.window or config.device == "cpu":
         return window
-    return max(window, _STRIDES * _most_together(config)) if tier.keep and window > 1 else window
+    if not tier.keep or window == 1:
+        return window
+    return max(window, _STRIDES * _most_together(config, stride))
 
 
 def together(config: Config, rooms: Sequence[Room] | None) -> int:
@@ -127,14 +138,22 @@ def together(config: Config, rooms: Sequence[Room] | None) -> int:
     return _together(config) if plans_ahead(config, rooms) else 1
 
 
-def _together(config: Config) -> int:
-    return _whole(max(1, min(_window(config) // _STRIDES, _most_together(config))))
+def _together(config: Config, stride: int | None = None) -> int:
+    most = _most_together(config, stride)
+    return _whole(max(1, min(_window(config, stride) // _STRIDES, most)))
 
 
-def _most_together(config: Config) -> int:
-    judged = answers(config).skipping != "none"
-    inputs = _TOGETHER_JUDGED if judged else _TOGETHER_INPUTS
-    return _whole(max(4, min(_TOGETHER_BATCHES, inputs // config.batch_size)))
+def _most_together(config: Config, stride: int | None = None) -> int:
+    stride = _stride(config) if stride is None else stride
+    return _whole(max(4, min(_TOGETHER_BATCHES, stride // config.batch_size)))
+
+
+def _stride(config: Config) -> int:
+    """Inputs that travel together at most: where some are skipped, as many as the lag allows."""
+    lag = config.skip.lag
+    if answers(config).skipping == "none" or lag is None:
+        return _TOGETHER_INPUTS
+    return next((one for one in _JUDGED if lag >= _lag_ahead(config, one)), _JUDGED[-1])
 
 
 def _whole(plans: int) -> int:
@@ -159,8 +178,8 @@ def read_at_once(config: Config, rooms: Sequence[Room] | None) -> int:
     return _read_at_once(config) if plans_ahead(config, rooms) else 1
 
 
-def _read_at_once(config: Config) -> int:
-    return min(_together(config), max(1, _TOGETHER_INPUTS // config.batch_size))
+def _read_at_once(config: Config, stride: int | None = None) -> int:
+    return min(_together(config, stride), max(1, _TOGETHER_INPUTS // config.batch_size))
 
 
 def reads_held(config: Config, rooms: Sequence[Room] | None, inputs: int) -> int:
