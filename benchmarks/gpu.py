@@ -144,8 +144,9 @@ def _skipping(exponent: float) -> Iterator[Job]:
     """
     keys = {"memory": "5%", "whole": True, "epochs": 1, "strategy": "fast", "times": 3}
     for dim, rules in (
-        (16, ("none", "random", "thin", "value", "case-control")),
+        (16, ("none", "random", "thin")),
         (64, ("none", "thin")),
+        (16, ("value", "case-control")),
     ):
         for rule in rules:
             asked = ["skip.target=0.5"] if rule != "none" else []
@@ -260,11 +261,13 @@ def apart(some: list[Job], folder: Path, seconds: float) -> Iterator[Job]:
                 try:
                     yield hear.recv()
                     some = some[1:]
-                except EOFError:
-                    child.join()
+                except (EOFError, OSError):
+                    child.join(10)
                     last = (errors.read().strip().splitlines() or ["it said nothing"])[-1]
                     why = f"status {child.exitcode}: {last}"
-            child.join()
+            child.join(10)
+            if child.is_alive():
+                _end(child)
         if why:
             lost = some if end <= time.monotonic() else some[:1]
             yield from ({**job, "why_not": why} for job in lost)

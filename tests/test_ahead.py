@@ -75,7 +75,8 @@ def test_threads_switch_often_and_all_garbage_is_collected_rarely_until_the_last
         stack.enter_context(little_interrupted())
         assert sys.getswitchinterval() < before[0]
         assert gc.get_threshold()[:2] == before[1][:2]
-        assert gc.get_threshold()[2] > 10 * before[1][2]
+        if sys.version_info < (3, 14):  # later ones collect bit by bit
+            assert gc.get_threshold()[2] > 10 * before[1][2]
     first.close()
     assert sys.getswitchinterval() < before[0]
     second.close()

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 _END = object()
 _SWITCH = 300e-6  # a small part of the time of plans that travel together
-_COLLECTIONS = 1000  # of young garbage before one of all: some minutes of steps
+_COLLECTIONS = 1000  # of younger garbage before one of all: minutes of steps
 _inside = 0  # how often what is said of both holds now
 _before: list[Any] = []  # what held before
 _lock = threading.Lock()
@@ -101,7 +101,7 @@ def little_interrupted() -> Iterator[None]:
             _before[:] = [sys.getswitchinterval(), gc.get_threshold()]
             sys.setswitchinterval(_SWITCH)
             young, older, all_of_it = _before[1]
-            gc.set_threshold(young, older, all_of_it and max(all_of_it, _COLLECTIONS))
+            gc.set_threshold(young, older, max(all_of_it, _COLLECTIONS))
         _inside += 1
     try:
         yield

@@ -165,13 +165,14 @@ def test_a_model_that_knows_its_world_is_not_surprised_on_average():
 
 
 @pytest.mark.parametrize(
-    ("share", "least", "window"), [(None, 0, 5000), (None, 20_000, 20_000), (0.01, 20_000, 10_000)]
+    ("share", "rarely", "window"),
+    [(None, 0, 5000), (None, 20_000, 20_000), (None, 90_000, 25_000), (0.01, 20_000, 10_000)],
 )
-def test_it_looks_after_a_share_of_an_epoch_or_as_rarely_as_a_gpu_needs(share, least, window):
+def test_it_looks_after_a_share_of_an_epoch_or_as_rarely_as_a_gpu_needs(share, rarely, window):
     base = InputOrder(1_000_000)
     keys = Skip(guard_window=share)
-    context = Context(keys, None, base, None, "dlrm", 16, 3, None, least_window=least)
-    guard = guard_of(RULES["value"], context)
+    context = Context(keys, None, base, None, "dlrm", 16, 3, None)
+    guard = guard_of(RULES["value"], context, rarely)
     assert [at for at in range(0, 60_000, 1000) if guard.looks(at, at + 1000)] == [
         at - 1000 for at in range(window, 60_001, window)
     ]

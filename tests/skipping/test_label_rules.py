@@ -51,7 +51,7 @@ def test_inputs_are_kept_with_the_chances_that_their_offset_corrects(part, name)
     chances = {}
     for label in (0.0, 1.0):
         twin = reader.read(np.arange(20))
-        twin.labels = np.full(20, label, np.float32)
+        twin.labels[:] = label
         kept = np.zeros(20)
         for epoch in range(EPOCHS):
             drawn = Drawn(twin, uniform(9, "twin", twin.numbers, epoch))

@@ -69,7 +69,7 @@ def test_of_a_few_batches_only_their_rows_are_written_back_and_logits_have_the_s
         before = [store.records.copy() for store in engine.tables.stores]
         with Loader(data.train, 4) as loader:
             few = [next(loader) for _ in range(8)][-2:]
-        ours = [logits for _, logits in engine.scores(few, planner)]
+        ours = [logits for _, logits in engine.scores(few, planner, few=True)]
         records = [store.records for store in engine.tables.stores]
         written = sum(int((a != b).any(1).sum()) for a, b in zip(before, records, strict=True))
         theirs = [logits for _, logits in Engine.scores(engine, few, planner)]

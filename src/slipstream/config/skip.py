@@ -148,7 +148,7 @@ class Skip(Section):
     guard_window: float | None = key(
         None,
         "Share of an epoch after which the guard looks; null is 0.005, and on a GPU at least 128 "
-        "batches",
+        "batches or half an interval, whichever is less",
         above=0,
         most=1,
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
 from slipstream.data.dataset import Part
@@ -27,30 +25,44 @@ class Accesses:
     def __init__(self, reader: Reader, numbers: Array) -> None:
         self._reader, self.numbers = reader, numbers
         self.starts, self.tables = reader.single_starts, reader.tables
+        # Kept by hand: some versions of Python have threads wait for each other's cached_property.
+        self._how: Gather | None = None
+        self._ids: Array | None = None
+        self._labels: Array | None = None
+        self._lists: tuple[Array, Array] | None = None
         self._known: dict[int, tuple[Array, Array]] = {}
 
-    @cached_property
+    @property
     def _gather(self) -> Gather:
-        return Gather.of(self._reader.part, self.numbers)
+        if self._how is None:
+            self._how = Gather.of(self._reader.part, self.numbers)
+        return self._how
 
-    @cached_property
+    @property
     def labels(self) -> Array:
         """The label of each input, float32."""
-        labels = np.empty(len(self), dtype=np.float32)
-        self._gather.fixed("labels", labels)
-        return labels
+        if self._labels is None:
+            self._labels = np.empty(len(self), dtype=np.float32)
+            self._gather.fixed("labels", self._labels)
+        return self._labels
 
-    @cached_property
+    @property
     def ids(self) -> Array:
         """The ids of single columns, `[inputs, columns]`; the rows of id 0 are `starts`."""
-        field = self._reader.ids
-        ids = np.empty((len(self), *field.shape), dtype=field.dtype)
-        self._gather.fixed("ids", ids)
-        return ids
+        if self._ids is None:
+            field = self._reader.ids
+            self._ids = np.empty((len(self), *field.shape), dtype=field.dtype)
+            self._gather.fixed("ids", self._ids)
+        return self._ids
 
-    @cached_property
+    @property
     def lists(self) -> tuple[Array, Array]:
         """The rows of list columns, one column after the other, and where the lists begin."""
+        if self._lists is None:
+            self._lists = self._read_lists()
+        return self._lists
+
+    def _read_lists(self) -> tuple[Array, Array]:
         lists, n = self._reader.lists, len(self)
         values, offsets, end = [np.empty(0, np.int64)], np.zeros((len(lists), n + 1), int), 0
         for place, (name, table) in enumerate(lists):

@@ -58,7 +58,7 @@ class Classifier:
         return Verdict(train, self._none(len(numbers)) if offset is None else offset)
 
     def _none(self, inputs: int) -> Array | None:
-        """Nothing added to logits; where that may change, in words: batches are all of one kind."""
+        """Nothing added to logits; as zeros where that may change: batches are all of one kind."""
         return np.zeros(inputs, dtype=np.float32) if self.rule.CHANCES else None
 
     def drawn(self, numbers: Array, epochs: Array | int) -> Drawn:

@@ -43,8 +43,6 @@ class Context:
         tables: The rows as they are now; a rule must settle them before it reads any.
         hot: The hot rows; None for a rule that does not ask for them.
         hot_last: Whether all hot inputs of an epoch come behind its cold ones.
-        least_window: Inputs that the guard lets pass from one look to the next at least, where
-            `skip.guard_window` is not set.
     """
 
     keys: Skip
@@ -57,7 +55,6 @@ class Context:
     tables: Embeddings
     hot: Hot | None = None
     hot_last: bool = False
-    least_window: int = 0
 
     @property
     def hot_rows(self) -> Hot:

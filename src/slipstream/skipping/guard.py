@@ -95,7 +95,12 @@ class Guard:
                 self._before, self._now = Mix(), Mix()
             surprises = sums_by_step(surprise(group.logits, group.labels), group.ends)
             for counts, rise in zip(group.counts, surprises, strict=True):
-                self._now.add(counts.skipped, counts.skipped_positive, *counts[:2])
+                self._now.add(
+                    counts.skipped,
+                    counts.skipped_positive,
+                    counts.trained,
+                    counts.trained_positive,
+                )
                 self._left_out += counts.skipped
                 self._surprise += rise
                 self._inputs += counts.trained

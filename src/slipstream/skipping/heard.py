@@ -19,6 +19,8 @@ from slipstream.compiled import compiled
 from slipstream.data.inputs import Array
 from slipstream.plan import Plan
 
+_AT_ONCE = 1 << 18  # inputs of a group; beyond that less is won than memory is taken
+
 
 class Heard(NamedTuple):
     """What a step has said.
@@ -112,7 +114,8 @@ def groups(
 ) -> Iterator[Group]:
     """Steps that can be looked at at once: nothing is due but after the last of them.
 
-    Those of a group had the same decision, and begin in the same epoch.
+    Those of a group had the same decision, and lie in the same epoch: no input comes twice. They
+    are not more than is worth reading at once.
 
     Args:
         heard: What steps have said, in their order.
@@ -121,11 +124,14 @@ def groups(
         labels_of: The labels of the inputs of some numbers.
     """
     some: list[Heard] = []
+    kind: tuple[int, ...] = ()
     for one in heard:
-        kind = (one.plan.decision, one.before // max(1, per_epoch))
-        if some and kind != (some[0].plan.decision, some[0].before // max(1, per_epoch)):
+        end, epoch = one.plan.next_position, max(1, per_epoch)
+        this = (one.plan.decision, one.before // epoch, (end - 1) // epoch)
+        if some and (this != kind or end - some[0].before > _AT_ONCE):
             yield Group(some, labels_of)
             some = []
+        kind = this
         some.append(one)
         if ends(one.plan):
             yield Group(some, labels_of)

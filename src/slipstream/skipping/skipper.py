@@ -44,6 +44,7 @@ class Skipper:
         logits_of: The logits of inputs as the model is now, and their labels, for the guard.
         remember: Whether to remember which inputs each step has skipped, for a placement that
             has to be told again after a stop.
+        rarely: Inputs from one look of the guard to the next, where looks cost much.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Skipper:
         logits_of: LogitsOf,
         *,
         remember: bool = False,
+        rarely: int = 0,
     ) -> None:
         self.name, self._logits_of = name, logits_of
         self.context, self._reader = context, context.reader
@@ -67,7 +69,7 @@ class Skipper:
         self.decisions = Decisions(lag)
         self.order = Skipped(order, self.classifier, self.decisions, context.most)
         self.tally = Tally()
-        self.guard = guard_of(kind, context)
+        self.guard = guard_of(kind, context, rarely)
         self.watched = Watched(context)
         self._passed = Passed(context.base) if remember else None
         self.seconds = {"gather": 0.0, "search": 0.0, "audit": 0.0}
@@ -323,15 +325,19 @@ class Skipper:
             self.seconds[what] += time.perf_counter() - begun
 
 
-def guard_of(kind: type[Rule], context: Context) -> Guard:
-    """The guard; where it is off it only scores, a few times."""
+def guard_of(kind: type[Rule], context: Context, rarely: int = 0) -> Guard:
+    """The guard; where it is off it only scores, a few times.
+
+    Label rates are compared with those of another window of the same decision, so it looks twice
+    in an interval, however much that costs.
+    """
     keys = context.keys
     acts = kind.GUARDED and not keys.shares if keys.guard is None else keys.guard
     window = round(UNGUARDED * context.base.per_epoch)
     if acts and keys.guard_window is not None:
         window = round(keys.guard_window * context.base.per_epoch)
     elif acts:
-        window = max(round(GUARDED * context.base.per_epoch), context.least_window)
+        window = max(round(GUARDED * context.base.per_epoch), min(rarely, context.every // 2))
     return Guard(
         context.seed,
         window,

@@ -23,7 +23,7 @@ from slipstream.skipping.context import Context
 SLICE = 4 << 20
 """Bytes of rows, 4 for an element, that a pass takes between two steps."""
 _AT_ONCE = 1 << 14  # rows at a time: they stay in a near cache
-_FEW = 1000  # rows that are looked for in a fast tier one by one
+_FEW = 1000  # rows for which not all of a fast tier is written back
 
 
 class _Piece(NamedTuple):

@@ -35,8 +35,8 @@ class Auditor:
         logits, labels = [np.zeros(0)], [np.zeros(0)]
         self._engine.dense.model.eval()
         try:
-            batches = list(self._batches(numbers))
-            with closing(self._engine.scores(batches, self._planner)) as scores:
+            few = self._batches(numbers)
+            with closing(self._engine.scores(few, self._planner, few=True)) as scores:
                 for batch, made in scores:
                     logits.append(made[: batch.n_valid].double().numpy())
                     labels.append(batch.labels[: batch.n_valid].numpy())

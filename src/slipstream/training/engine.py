@@ -135,13 +135,18 @@ class Engine:
         (plan,) = planner.plans([batch])
         return self.predict(plan)
 
-    def scores(self, batches: Iterable[Batch], planner: Planner) -> Generator[Scored, None, None]:
+    def scores(
+        self, batches: Iterable[Batch], planner: Planner, *, few: bool = False
+    ) -> Generator[Scored, None, None]:
         """Each batch with its logits, in order; steps must all have said what they have to.
 
         Args:
-            batches: The batches; where they are a sequence, these are few.
+            batches: The batches.
             planner: Finds their rows in the slow store.
+            few: Whether they need so few rows that these alone are to be written back, if that
+                is less work.
         """
+        del few  # here it is not
         self.tables.settle()
         for batch in batches:
             yield batch, self.score(batch, planner)

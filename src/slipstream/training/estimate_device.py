@@ -125,7 +125,8 @@ def scored_page(
 
 def _room(expected: float, grows: float = 1.0) -> int:
     """Room for the most of something that is expected so often, as it is made."""
-    return room_for({"": math.ceil(expected + 3 * math.sqrt(expected))}, grows=grows)[""]
+    most = math.ceil(expected + 3 * math.sqrt(expected))
+    return room_for({"fill": most}, grows=grows)["fill"]
 
 
 def what_fits(parts: Mapping[str, int], total: int) -> str:

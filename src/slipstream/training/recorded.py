@@ -141,7 +141,9 @@ class RecordedEngine(Engine):
         turn.write()
         self._carrier.leave(stride, outcome)
 
-    def scores(self, batches: Iterable[Batch], planner: Planner) -> Generator[Scored, None, None]:
+    def scores(
+        self, batches: Iterable[Batch], planner: Planner, *, few: bool = False
+    ) -> Generator[Scored, None, None]:
         """Each batch with its logits, in order: rows that stay are on the device already."""
         if not self._arena.numbered:
             yield from super().scores(batches, planner)
@@ -153,8 +155,10 @@ class RecordedEngine(Engine):
         size = first.capacity
         if size not in self._scoring:
             self._scoring[size] = Scoring(self._arena, self.tables.stores, size)
-        few = isinstance(batches, Sequence)
-        only = self._scoring[size].rows_of(batches) if few else None
+        only = None
+        if few:
+            kept = [first, *coming]
+            coming, only = iter(kept[1:]), self._scoring[size].rows_of(kept)
         self._carrier.settle(only, kept=False)
         work = (partial(self.dense.logits, train=False), self._recorded)
         scoring = self._scoring[size].scores(chain([first], coming), *work)

@@ -31,7 +31,7 @@ from slipstream.training.strategies import answers
 _SAVED = "skipping."
 # Whenever the guard looks all steps are awaited: on a GPU that takes as long as some ten of them.
 _LOOK_BATCHES = 128
-_AUDITED = 128  # inputs that it scores at once; a GPU scores all of them at once
+_SCORED_AT_ONCE = 128  # inputs; on a GPU more, which takes no longer
 
 
 def say_unread(config: Config, say: Callable[[str], None]) -> None:
@@ -88,15 +88,17 @@ class Skipping:
             tables=engine.tables,
             hot=hot,
             hot_last=answers(config).ordering == "cold-first",
-            least_window=_LOOK_BATCHES * config.batch_size if on_gpu else 0,
         )
-        placement, at_once = build.placement_of(layout, dataset), _AUDITED
+        placement, at_once, rarely = build.placement_of(layout, dataset), _SCORED_AT_ONCE, 0
         if on_gpu:
-            at_once = max(at_once, config.skip.audit_inputs)
+            at_once = max(at_once, min(config.skip.audit_inputs, config.batch_size))
+            rarely = _LOOK_BATCHES * config.batch_size
         auditor = Auditor(engine, placement, dataset.train, at_once)
         split = answers(config).ordering == "split"  # its parts follow from the batches before
         assert config.skip.lag is not None, "what a configuration leaves open is decided before"
-        skipper = Skipper(name, context, order, config.skip.lag, auditor, remember=split)
+        skipper = Skipper(
+            name, context, order, config.skip.lag, auditor, remember=split, rarely=rarely
+        )
         return cls(skipper.order, skipper)
 
     @property

@@ -133,7 +133,8 @@ class Carrier:
     def _send(self, coming: Sequence[Coming], found: list[Run]) -> None:
         """Pack plans that travel together; a thread goes on with them."""
         plans = [one.plan for one in coming]
-        packing = self._packing = self.packing_for(plans, found, self._packing)
+        grows = self._grows if self._packing is None else 1.0
+        packing = self._packing = self.packing_for(plans, found, self._packing, grows=grows)
         if self._in is None or self._in.sections is not packing.sections:
             self._in = self._ring(packing.sections, packing.of_inputs)
         stride = Stride(packing, self._in.take(len(coming)), plans, found)
@@ -164,7 +165,12 @@ class Carrier:
         return ring
 
     def packing_for(
-        self, plans: Sequence[Plan], found: Sequence[Run], before: Packing | None = None
+        self,
+        plans: Sequence[Plan],
+        found: Sequence[Run],
+        before: Packing | None = None,
+        *,
+        grows: float = 1.0,
     ) -> Packing:
         """How to pack plans, of which these were made together: as before, if they fit."""
         plan, needed = plans[0], needs_of_all(plans, found)
@@ -172,7 +178,6 @@ class Carrier:
             # What comes leaves, if not now then at the end: pages made anew would be too many.
             come, leave = f"{number}.fill", f"{number}.evict"
             needed[leave] = max(needed[leave], needed[come])
-        grows = self._grows if before is None else 1.0
         offsets = any(one.logit_offset is not None for one in plans)
         if before is not None and before.fits(needed) and (before.offsets or not offsets):
             return before

@@ -93,10 +93,14 @@ def find(row_of: Array, first: int, rows: Array, bits: Array, slots: Array) -> i
     Returns:
         How many there are.
     """
-    found = 0
+    found = wanted = 0
     for row in rows:
-        bits[row >> 3] |= np.uint8(1) << np.uint8(row & 7)
+        one = np.uint8(1) << np.uint8(row & 7)
+        wanted += bits[row >> 3] & one == 0
+        bits[row >> 3] |= one
     for slot in range(first, len(row_of)):
+        if found == wanted:
+            break
         row = row_of[slot]
         if row >= 0 and bits[row >> 3] >> np.uint8(row & 7) & 1:
             slots[found] = slot

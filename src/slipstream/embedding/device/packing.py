@@ -20,6 +20,7 @@ from slipstream.embedding.spec import Layout
 from slipstream.plan import Emitted, Plan
 
 _SPARE = 1.25
+_OF_ROWS_THAT_COME = ("fill", "evict", "cold")
 _PARTS = 2  # that a batch has at most
 
 
@@ -214,7 +215,7 @@ def room_for(
     Args:
         needed: What it needs, by name.
         before: What had room before.
-        grows: How many times as much the needs of later plans may be.
+        grows: How many times as many rows as now may have to come for later plans.
 
     Example:
         >>> room_for({"0.touched": 1000}, {"0.touched": 1300})
@@ -229,6 +230,7 @@ def room_for(
     for name, size in needed.items():
         had = before.get(name, 0)
         # What has grown once may grow on, and each time all pages are made anew.
-        wanted = max(int(size * grows * _SPARE + 1), 2 * had)
+        more = grows if name.rpartition(".")[2] in _OF_ROWS_THAT_COME else 1.0
+        wanted = max(int(size * more * _SPARE + 1), 2 * had)
         made[name] = had if 0 < had >= size else -(-wanted // 256) * 256
     return made

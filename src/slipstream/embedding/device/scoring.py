@@ -106,6 +106,7 @@ class Scoring:
             logits: What is computed, the same each time.
             record: Records it, if it can be.
         """
+        # Threads would take longer to begin than one takes to read a few rows.
         helped = self.capacity * self._most_bytes > SHARE
         pool = Pool("score", threads=None if helped else 0)
         waiting: deque[tuple[Batch, Tensor, Mark]] = deque()
