@@ -57,9 +57,9 @@ def test_a_run_whose_steps_are_heard_late_and_together_is_that_of_steps_heard_at
     rule, tmp_path, monkeypatch
 ):
     random = np.random.default_rng(7)
-    columns = {"user": (60 * random.random(900) ** 4).astype(int), "ad": random.integers(0, 9, 900)}
-    data = clicks(900, labels=(random.random(900) < 0.3).astype(int), columns=columns)
-    wanted = config(*SETTINGS, f"skip.rule={rule}", strategy="plain", batch_size=7, epochs=3)
+    columns = {"user": (60 * random.random(500) ** 4).astype(int), "ad": random.integers(0, 9, 500)}
+    data = clicks(500, labels=(random.random(500) < 0.3).astype(int), columns=columns)
+    wanted = config(*SETTINGS, f"skip.rule={rule}", strategy="plain", batch_size=7, epochs=2)
     one_by_one = train(data, wanted, tmp_path / "one-by-one")
     after, told, waiting, many = Skipper.after, [], [], []
 

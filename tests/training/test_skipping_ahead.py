@@ -50,7 +50,7 @@ def _by_kernels_of_a_gpu(monkeypatch):
     monkeypatch.setattr(travel, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu")
 
 
-def data(kind="singles", n=300):
+def data(kind="singles", n=220):
     """With lists, plans are made otherwise."""
     random = np.random.default_rng(5)
     labels = (random.random(n) < 0.2).astype(int)
