@@ -102,7 +102,7 @@ class Group:
         columns = []
         for labels, ends in ((self.labels, self.ends), (self.skipped_labels, self.skipped_ends)):
             columns.append(np.diff(ends, prepend=0).tolist())
-            columns.append(_positive_by_step(labels, ends))
+            columns.append([round(one) for one in sums_by_step(labels > 0, ends)])
         return [Counts(*each) for each in zip(*columns, strict=True)]
 
 
@@ -150,16 +150,6 @@ def _sums(values: Array, ends: Array, out: Array) -> None:
         out[step], first = total, ends[step]
 
 
-@compiled
-def _positive(labels: Array, ends: Array, out: Array) -> None:
-    first = 0
-    for step in range(len(ends)):
-        count = 0
-        for k in range(first, ends[step]):
-            count += labels[k] > 0
-        out[step], first = count, ends[step]
-
-
 def sums_by_step(values: Array, ends: Array) -> list[float]:
     """The sum of the values of each step.
 
@@ -170,10 +160,3 @@ def sums_by_step(values: Array, ends: Array) -> list[float]:
     out = np.empty(len(ends), dtype=np.float64)
     _sums(values, ends, out)
     return [float(one) for one in out]
-
-
-def _positive_by_step(labels: Array, ends: Array) -> list[int]:
-    """How many labels of each step are positive."""
-    out = np.empty(len(ends), dtype=np.int64)
-    _positive(labels, ends, out)
-    return [int(one) for one in out]
