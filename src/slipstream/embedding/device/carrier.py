@@ -134,7 +134,7 @@ class Carrier:
         """Pack plans that travel together; a thread goes on with them."""
         plans = [one.plan for one in coming]
         grows = self._grows if self._packing is None else 1.0
-        packing = self._packing = self.packing_for(plans, found, self._packing, grows=grows)
+        packing = self._packing = self.packing_for(plans, found, self._packing, grows)
         if self._in is None or self._in.sections is not packing.sections:
             self._in = self._ring(packing.sections, packing.of_inputs)
         stride = Stride(packing, self._in.take(len(coming)), plans, found)
@@ -169,7 +169,6 @@ class Carrier:
         plans: Sequence[Plan],
         found: Sequence[Run],
         before: Packing | None = None,
-        *,
         grows: float = 1.0,
     ) -> Packing:
         """How to pack plans, of which these were made together: as before, if they fit."""
@@ -276,13 +275,11 @@ class Carrier:
         """
         self.check_quiet()
         wanted = _ALL if kept else _THAT_COME
-        if self._settled >= wanted:
-            return
-        if only is not None:
+        if self._settled < wanted and only is not None:
             self.held.settle_some(only, kept=kept)
-            return
-        self.held.settle(kept=kept)
-        self._settled = wanted
+        elif self._settled < wanted:
+            self.held.settle(kept=kept)
+            self._settled = wanted
 
     def check_quiet(self) -> None:
         """Raise an error where results of steps are still to come."""
