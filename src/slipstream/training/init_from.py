@@ -19,7 +19,7 @@ from slipstream.embedding.store import RowStore
 from slipstream.errors import ConfigError, did_you_mean
 from slipstream.models import Model
 from slipstream.models.inputs import LINEAR
-from slipstream.training.checkpoint import Found, dense_of, rows_of
+from slipstream.training.checkpoint import WholeCheckpoint, dense_of, rows_of
 from slipstream.training.checkpoint.contents import SavedTable
 from slipstream.training.checkpoint.restore import stored_weights
 from slipstream.training.dense import weights_for
@@ -128,7 +128,7 @@ def warm_start(
 class _Match:
     """For each table the old row of every new one, worked out once."""
 
-    def __init__(self, run: Run, found: Found, dataset: Dataset) -> None:
+    def __init__(self, run: Run, found: WholeCheckpoint, dataset: Dataset) -> None:
         self.run, self.found, self.dataset = run, found, dataset
         self.schema = Schema.from_json(found.state["data"]["schema"])
         self._old: Dataset | None = None
@@ -199,7 +199,7 @@ class _Match:
         return source
 
 
-def _take(store: RowStore, saved: SavedTable, found: Found, source: Array | None) -> int:
+def _take(store: RowStore, saved: SavedTable, found: WholeCheckpoint, source: Array | None) -> int:
     """Put saved rows in their new places, file by file; gives how many new rows were filled."""
     start = store.group.start(saved.name)
     order: Array | None = None

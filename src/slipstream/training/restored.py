@@ -17,7 +17,7 @@ from slipstream.errors import CheckpointError, DataError
 from slipstream.models import Model, build_model
 from slipstream.placement.resident import Resident
 from slipstream.plan import Placement
-from slipstream.training.checkpoint import Found, load, newest
+from slipstream.training.checkpoint import WholeCheckpoint, load, newest
 from slipstream.training.dense import DensePart
 from slipstream.training.engine import Engine
 from slipstream.training.fit import check_fits
@@ -42,7 +42,7 @@ class Restored:
 
     folder: Path
     config: Config
-    found: Found
+    found: WholeCheckpoint
     schema: Schema
     engine: Engine
     placement: Placement
@@ -100,7 +100,7 @@ def open_run(folder: str | Path, dataset: Dataset | None = None) -> Restored:
     return Restored(run.folder, config, found, schema, Engine(tables, dense), placement, ended)
 
 
-def last_saved(run: Run) -> Found:
+def last_saved(run: Run) -> WholeCheckpoint:
     """The newest whole checkpoint of a run; an error if there is none."""
     for left in reversed(range(_TRIES)):
         try:
@@ -128,7 +128,7 @@ def data_of(restored: Restored, data: str | Path | None = None) -> Dataset:
 
 
 def training_data(
-    folder: Path, config: Config, found: Found, data: str | Path | None = None
+    folder: Path, config: Config, found: WholeCheckpoint, data: str | Path | None = None
 ) -> Dataset:
     """The data set that a run was trained on, and no other."""
     where = Path(data or config.data)

@@ -14,7 +14,7 @@ from slipstream.errors import ConfigError
 from slipstream.ordering import InputOrder, Order
 from slipstream.ordering.apart import segment_at
 from slipstream.plan import Plan, Planner
-from slipstream.training.checkpoint import Found, newest
+from slipstream.training.checkpoint import WholeCheckpoint, newest
 from slipstream.training.run import Run
 from slipstream.training.state import State
 from slipstream.training.strategies import answers
@@ -52,7 +52,7 @@ def to_go_on_with(run: Run, wanted: Config) -> Config:
 
 def to_go_on_from(
     run: Run, config: Config, dataset: Dataset, total: int, say: Callable[[str], None]
-) -> Found | None:
+) -> WholeCheckpoint | None:
     """The newest checkpoint that is whole; None if none has been saved yet.
 
     Args:

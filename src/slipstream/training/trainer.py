@@ -21,7 +21,7 @@ from slipstream.plan import Plan, Planner
 from slipstream.skew.popularity import row_bytes
 from slipstream.skipping.heard import Heard
 from slipstream.training import build, travel
-from slipstream.training.checkpoint import Checkpoints, Found, load
+from slipstream.training.checkpoint import Checkpoints, WholeCheckpoint, load
 from slipstream.training.coming import Coming
 from slipstream.training.diverged import diverged_after, diverged_in
 from slipstream.training.engine import Stepped
@@ -71,7 +71,7 @@ class Trainer:
         every = config.log.every_inputs
         self.log_every = every or max(config.batch_size, self.total // 100)
 
-    def start(self, found: Found | None, warm: WarmStart | None) -> None:
+    def start(self, found: WholeCheckpoint | None, warm: WarmStart | None) -> None:
         """Begin at the beginning, with another run's weights, or where a checkpoint stands."""
         forget_peak(self.config.device)
         # Rows that a checkpoint brings need no first values.

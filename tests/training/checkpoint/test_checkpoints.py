@@ -110,7 +110,7 @@ def test_another_storage_gets_the_nearest_numbers(before, after, tmp_path, small
     [
         (TableSpec("a", 11, 2, Adagrad()), "saved with 10 rows and now has 11"),
         (TableSpec("a", 10, 3, Adagrad()), "saved with 2 elements in a row and now has 3"),
-        (TableSpec("a", 10, 2, Sgd()), "trained with adagrad, whose state sgd cannot go on with"),
+        (TableSpec("a", 10, 2, Sgd()), "sgd cannot use the state of adagrad"),
         (TableSpec("A", 10, 2, Adagrad()), "has no table 'A'"),
     ],
 )

@@ -15,10 +15,10 @@ from slipstream.embedding.spec import TableSpec
 from slipstream.training.checkpoint import folders
 from slipstream.training.checkpoint.checkpoints import Checkpoints
 from slipstream.training.checkpoint.contents import state_text
-from slipstream.training.checkpoint.cut import Cut
+from slipstream.training.checkpoint.frozen_rows import FrozenRows
 from slipstream.training.checkpoint.restore import check, newest
-from slipstream.training.checkpoint.safe_file import pack
 from slipstream.training.checkpoint.save import Save
+from slipstream.training.checkpoint.tensor_file import pack
 
 SPECS = (TableSpec("a", 4, 2), TableSpec("b", 4, 1))
 
@@ -31,7 +31,9 @@ def run_save(checkpoints, step, state):
     """What `begin` does, without its thread."""
     stores = stores_of(*SPECS)
     dense, text = pack({"w": torch.ones(2)}), state_text(state)
-    save = Save(checkpoints.folder, step, stores, Cut(stores), dense, text, threading.Event())
+    save = Save(
+        checkpoints.folder, step, stores, FrozenRows(stores), dense, text, threading.Event()
+    )
     checkpoints._run(save)
 
 

@@ -1,7 +1,21 @@
-"""Checkpoints: saved in the background from a consistent cut, whole or not at all."""
+"""Checkpoints: saved in the background and either whole or not there at all."""
 
 from slipstream.training.checkpoint.checkpoints import Checkpoints
 from slipstream.training.checkpoint.digest import weights_digest
-from slipstream.training.checkpoint.restore import Found, dense_of, load, newest, rows_of
+from slipstream.training.checkpoint.restore import (
+    WholeCheckpoint,
+    dense_of,
+    load,
+    newest,
+    rows_of,
+)
 
-__all__ = ["Checkpoints", "Found", "dense_of", "load", "newest", "rows_of", "weights_digest"]
+__all__ = [
+    "Checkpoints",
+    "WholeCheckpoint",
+    "dense_of",
+    "load",
+    "newest",
+    "rows_of",
+    "weights_digest",
+]

@@ -1,4 +1,4 @@
-"""Saving checkpoints: in the background, from a consistent cut, whole or not at all."""
+"""Saving checkpoints: in the background, and either whole or not there at all."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from slipstream.embedding.store import RowStore
 from slipstream.errors import CheckpointError, ConfigError
 from slipstream.training.checkpoint import folders
 from slipstream.training.checkpoint.contents import state_text
-from slipstream.training.checkpoint.cut import Cut
-from slipstream.training.checkpoint.safe_file import pack
+from slipstream.training.checkpoint.frozen_rows import FrozenRows
 from slipstream.training.checkpoint.save import Save, Stopped
+from slipstream.training.checkpoint.tensor_file import pack
 
 
 class Checkpoints:
@@ -54,7 +54,7 @@ class Checkpoints:
         self.folder = Path(folder)
         self.keep = keep
         self.last_saved: int | None = None
-        self._cut: Cut | None = None
+        self._frozen_rows: FrozenRows | None = None
         self._failure: CheckpointError | None = None
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -103,10 +103,12 @@ class Checkpoints:
         if not 0 <= step < 10**12:
             raise CheckpointError(f"A checkpoint cannot be of step {step}: twelve digits name it.")
         self._wait()
-        cut = Cut(stores)
-        save = Save(self.folder, step, stores, cut, pack(tensors), state_text(state), self._stop)
+        frozen_rows = FrozenRows(stores)
+        save = Save(
+            self.folder, step, stores, frozen_rows, pack(tensors), state_text(state), self._stop
+        )
         self._thread = threading.Thread(target=self._run, args=(save,), name="checkpoint")
-        self._cut = cut
+        self._frozen_rows = frozen_rows
         self._thread.start()
 
     def retire(self, step: int) -> None:
@@ -132,9 +134,9 @@ class Checkpoints:
         """
         if self._failure is not None:
             self._raise_failure()
-        cut = self._cut
-        if cut is not None:
-            cut.keep(group, rows)
+        frozen_rows = self._frozen_rows
+        if frozen_rows is not None:
+            frozen_rows.keep(group, rows)
 
     def close(self, wait: bool = True) -> None:
         """Finish the save under way, or give it up if not `wait`, and let go of the folder."""
@@ -167,7 +169,7 @@ class Checkpoints:
         if self._thread is not None:
             if self._thread.ident is not None:  # else an interrupt came before it was started
                 self._thread.join()
-            self._thread, self._cut = None, None
+            self._thread, self._frozen_rows = None, None
         self._raise_failure()
 
     def _raise_failure(self) -> None:
@@ -180,7 +182,9 @@ class Checkpoints:
         failure = None
         try:
             save.write_rows()
-            self._cut = None  # every row is read: training need not wait for the disk to settle
+            self._frozen_rows = (
+                None  # every row is read: training need not wait for the disk to settle
+            )
             save.finish()
             self.last_saved = save.step
         except Stopped:
@@ -195,7 +199,7 @@ class Checkpoints:
                 failure = _not_removed(save.path, error)
         shutil.rmtree(save.work, ignore_errors=True)
         self._failure = failure
-        self._cut = None
+        self._frozen_rows = None
 
 
 def _not_removed(path: Path, error: OSError) -> CheckpointError:

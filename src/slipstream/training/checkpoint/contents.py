@@ -100,7 +100,7 @@ def contents_text(
 
 
 def read_contents(folder: Path) -> Contents:
-    """What a checkpoint's `state.json` says; an error, half a sentence, where it is damaged."""
+    """Read a checkpoint's `state.json`; the error about a damaged one is half a sentence."""
     path = folder / STATE
     try:
         raw = path.read_bytes()
@@ -111,22 +111,24 @@ def read_contents(folder: Path) -> Contents:
         raise CheckpointError(f"{STATE} cannot be read ({error})") from None
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         raise CheckpointError(f"{STATE} is not that of a slipstream checkpoint")
-    found = _CHECKSUM.search(raw)
+    checksum = _CHECKSUM.search(raw)
     unsigned = _CHECKSUM.sub(rb"\g<1>" + _NO_CHECKSUM.encode() + rb"\g<3>", raw, count=1)
-    if not found or hashlib.sha256(unsigned).hexdigest() != found[2].decode():
+    if not checksum or hashlib.sha256(unsigned).hexdigest() != checksum[2].decode():
         raise CheckpointError(f"the checksum in {STATE} does not match its contents")
     if values.get("version") != VERSION:
         raise CheckpointError(
             f"it is of checkpoint version {values.get('version')} and this slipstream "
             f"({__version__}) reads version {VERSION}"
         )
-    tables = [SavedTable(**{**one, "ranges": tuple(one["ranges"])}) for one in values["tables"]]
+    tables = [
+        SavedTable(**{**table, "ranges": tuple(table["ranges"])}) for table in values["tables"]
+    ]
     files = {name: FileInfo(**info) for name, info in values["files"].items()}
     return Contents(values["step"], tuple(tables), files, values["state"], values["versions"])
 
 
 def _check_keys(value: object, where: str) -> None:
-    """JSON turns other keys into text without a word."""
+    """Refuse keys that are not text: JSON would silently turn them into text."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if not isinstance(key, str):
@@ -134,6 +136,6 @@ def _check_keys(value: object, where: str) -> None:
                     f"The key {key!r} in {where} of a checkpoint is not a text, which JSON needs."
                 )
             _check_keys(inner, f"{where}[{key!r}]")
-    elif isinstance(value, list | tuple) and any(isinstance(one, dict) for one in value):
+    elif isinstance(value, list | tuple) and any(isinstance(item, dict) for item in value):
         for number, inner in enumerate(value):
             _check_keys(inner, f"{where}[{number}]")

@@ -1,7 +1,7 @@
-"""The folders of checkpoints, side by side: a name of twelve digits belongs to a finished one.
+"""The folders of checkpoints, side by side; a finished checkpoint is named by twelve digits.
 
-`<step>.partial` is being written or removed and counts for nothing. `<step>.replaced` was saved
-before at the same step and counts until the new one has its name.
+`<step>.partial` is being written or removed, and is ignored. `<step>.replaced` was saved earlier at
+the same step, and is valid until the new checkpoint has its name.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _NAME = re.compile(r"(\d{12})(\.replaced)?")
 
 
 def path_of(folder: Path, step: int) -> Path:
-    """Where the checkpoint of a step has its place."""
+    """The folder of the finished checkpoint of a step."""
     return folder / f"{step:012d}"
 
 
 def partial(path: Path) -> Path:
-    """Where a checkpoint is while it is written, or removed."""
+    """The folder of a checkpoint while it is written or removed."""
     return path.with_name(path.name[:12] + ".partial")
 
 
@@ -28,14 +28,16 @@ def finished(folder: Path) -> list[tuple[int, Path]]:
     """The finished checkpoints, newest first."""
     if not folder.is_dir():
         return []
-    found = [(_NAME.fullmatch(path.name), path) for path in folder.iterdir() if path.is_dir()]
-    matches = [(match, path) for match, path in found if match]
-    matches.sort(key=lambda one: (-int(one[0][1]), bool(one[0][2])))
-    return [(int(match[1]), path) for match, path in matches]
+    checkpoints = []
+    for path in folder.iterdir():
+        match = _NAME.fullmatch(path.name)
+        if match and path.is_dir():
+            checkpoints.append((-int(match[1]), bool(match[2]), path))
+    return [(-negative_step, path) for negative_step, _, path in sorted(checkpoints)]
 
 
 def tidy(folder: Path) -> None:
-    """Bring into order what a process that was killed left. For who has locked the folder."""
+    """Tidy up after a process that was killed; the caller has locked the folder."""
     for path in list(folder.iterdir()):
         if path.name.endswith(".partial"):
             shutil.rmtree(path)
@@ -48,7 +50,7 @@ def tidy(folder: Path) -> None:
 
 
 def put_in_place(folder: Path, step: int) -> None:
-    """Give a checkpoint, complete and on the disk, its name."""
+    """Rename a checkpoint, whose files are all on the disk, to its final name."""
     path = path_of(folder, step)
     if path.exists():
         path.rename(path.with_name(path.name + ".replaced"))
@@ -57,26 +59,26 @@ def put_in_place(folder: Path, step: int) -> None:
 
 
 def retire(folder: Path, step: int, keep: int) -> None:
-    """Leave `step` and those before it, `keep` in all; one that cannot be removed is an OSError.
+    """Remove all checkpoints but `step` and the `keep - 1` before it.
 
-    A later one is left from a future that the run has gone back behind: the newest would no longer
-    be what was saved last.
+    A later checkpoint comes from steps that the run has gone back behind. It must go too: else the
+    newest checkpoint would not be the last one that was saved. Raises OSError if one cannot go.
     """
-    others = [one for one in finished(folder) if one[1] != path_of(folder, step)]
-    earlier = [path for number, path in others if number < step]
-    later = [path for number, path in others if number >= step]
+    newest = path_of(folder, step)
+    earlier = [path for number, path in finished(folder) if number < step]
+    later = [path for number, path in finished(folder) if number >= step and path != newest]
     for path in (*later, *earlier[keep - 1 :]):
         remove(path)
 
 
 def remove(path: Path) -> None:
-    """Remove a checkpoint; it has lost its name before it loses its first file."""
-    aside = partial(path)
-    if aside.exists():
-        shutil.rmtree(aside)
-    path.rename(aside)
+    """Remove a checkpoint: first rename it to `.partial`, then delete its files."""
+    partial_path = partial(path)
+    if partial_path.exists():
+        shutil.rmtree(partial_path)
+    path.rename(partial_path)
     flush_folder(path.parent)
-    shutil.rmtree(aside)
+    shutil.rmtree(partial_path)
 
 
 def flush_folder(folder: Path) -> None:

@@ -26,14 +26,14 @@ from slipstream.training.checkpoint.contents import (
     read_contents,
     rows_file,
 )
-from slipstream.training.checkpoint.safe_file import arrays, unpack
+from slipstream.training.checkpoint.tensor_file import arrays, unpack
 
 _READ = 1 << 20
 _THREADS = 4
 
 
 @dataclass(frozen=True)
-class Found:
+class WholeCheckpoint:
     """A checkpoint whose files are all whole.
 
     Args:
@@ -53,15 +53,15 @@ class Found:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What was given to be saved beside the tensors."""
+        """The JSON state that the caller saved."""
         return self.contents.state
 
 
-def newest(folder: str | Path) -> Found | None:
-    """The newest checkpoint that is whole: every byte of it is checked; None if there is none yet.
+def newest(folder: str | Path) -> WholeCheckpoint | None:
+    """The newest checkpoint that is whole, or None if none was saved yet; every byte is checked.
 
-    A damaged one is named in `warnings` and the one before it is used. If all are damaged, the
-    error names them all.
+    A damaged checkpoint is named in `warnings`, and the checkpoint before it is used. If all are
+    damaged, the error names them all.
 
     Args:
         folder: The folder of a run's checkpoints.
@@ -69,7 +69,7 @@ def newest(folder: str | Path) -> Found | None:
     problems: list[str] = []
     for _, path in folders.finished(Path(folder)):
         try:
-            return Found(path, check(path), tuple(problems))
+            return WholeCheckpoint(path, check(path), tuple(problems))
         except CheckpointError as error:
             problems.append(
                 f"The checkpoint {path} is damaged: {error}. The one before it is used."
@@ -84,7 +84,7 @@ def newest(folder: str | Path) -> Found | None:
 
 
 def check(path: Path) -> Contents:
-    """What a checkpoint holds; an error, half a sentence, where a file is not as it was written."""
+    """Check every file of a checkpoint; the error about a damaged file is half a sentence."""
     contents = read_contents(path)
     with ThreadPoolExecutor(_THREADS) as pool:
         names = contents.files
@@ -95,7 +95,7 @@ def check(path: Path) -> Contents:
 
 
 def load(
-    found: Found, stores: Sequence[RowStore], *, state: bool = True
+    checkpoint: WholeCheckpoint, stores: Sequence[RowStore], *, state: bool = True
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Fill stores with the rows of a checkpoint, and give back its tensors and its state.
 
@@ -103,46 +103,50 @@ def load(
     converted, rounding to the nearest. Takes the memory of one file beside the stores.
 
     Args:
-        found: From `newest`.
+        checkpoint: From `newest`.
         stores: The rows of all tables; what they hold is overwritten.
         state: Whether rows come with their optimizer state. Without it the tables may have any
             optimizer, and what it keeps stays as it is.
     """
-    saved = {table.name: table for table in found.contents.tables}
+    saved = {table.name: table for table in checkpoint.contents.tables}
     mine = [(store, table) for store in stores for table in store.group.tables]
     problems = [*_misfits(saved, [table for _, table in mine], state)]
     if problems:
-        raise CheckpointError(f"The checkpoint {found.path} does not fit: {' '.join(problems)}")
+        raise CheckpointError(
+            f"The checkpoint {checkpoint.path} does not fit: {' '.join(problems)}"
+        )
     for store, table in mine:
         start = store.group.start(table.name)
-        for first, fields in rows_of(found, table.name):
+        for first, fields in rows_of(checkpoint, table.name):
             rows = slice(start + first, start + first + len(fields["weight"]))
             for name, values in _stored(store, fields, saved[table.name].storage, state).items():
                 store.views[name][rows] = values
-    return dense_of(found), found.state
+    return dense_of(checkpoint), checkpoint.state
 
 
-def dense_of(found: Found) -> dict[str, Tensor]:
-    """The tensors of a checkpoint that are no rows: dense weights, and what else was given."""
-    return unpack(_bytes(found.path / DENSE), found.path / DENSE)
+def dense_of(checkpoint: WholeCheckpoint) -> dict[str, Tensor]:
+    """The tensors of a checkpoint that are not rows, such as the dense weights."""
+    path = checkpoint.path / DENSE
+    return unpack(_bytes(path), path)
 
 
-def rows_of(found: Found, table: str) -> Iterator[tuple[int, dict[str, Array]]]:
+def rows_of(checkpoint: WholeCheckpoint, table: str) -> Iterator[tuple[int, dict[str, Array]]]:
     """The rows of a table, file by file: the first row, and the fields of it and those after it.
 
     Args:
-        found: From `newest`.
+        checkpoint: From `newest`.
         table: The table's name.
     """
-    names = [one.name for one in found.contents.tables]
+    names = [saved.name for saved in checkpoint.contents.tables]
     if table not in names:
         raise CheckpointError(
-            f"The checkpoint {found.path} has no table {table!r}.{did_you_mean(table, names)}"
+            f"The checkpoint {checkpoint.path} has no table {table!r}.{did_you_mean(table, names)}"
         )
     number = names.index(table)
-    saved = found.contents.tables[number]
-    for first, stop in zip(saved.ranges, (*saved.ranges[1:], saved.rows), strict=True):
-        path = found.path / rows_file(number, first)
+    saved_table = checkpoint.contents.tables[number]
+    ranges = saved_table.ranges
+    for first, stop in zip(ranges, (*ranges[1:], saved_table.rows), strict=True):
+        path = checkpoint.path / rows_file(number, first)
         fields = {name: values for name, (_, values) in arrays(_bytes(path), path).items()}
         if any(len(values) != stop - first for values in fields.values()):
             raise CheckpointError(f"{path} does not hold rows {first} to {stop} of {table!r}.")
@@ -184,17 +188,17 @@ def _misfits(saved: dict[str, SavedTable], tables: list[TableSpec], state: bool)
         if table.name not in saved:
             yield f"it has no table {table.name!r}.{did_you_mean(table.name, saved)}"
             continue
-        one = saved[table.name]
-        for what, was, now in (
-            ("rows", one.rows, table.rows),
-            ("elements in a row", one.dim, table.dim),
+        old = saved[table.name]
+        for quantity, before, now in (
+            ("rows", old.rows, table.rows),
+            ("elements in a row", old.dim, table.dim),
         ):
-            if was != now:
-                yield f"table {table.name!r} was saved with {was} {what} and now has {now}."
-        if state and one.optimizer != table.moved_by.name:
+            if before != now:
+                yield f"table {table.name!r} was saved with {before} {quantity} and now has {now}."
+        if state and old.optimizer != table.moved_by.name:
             yield (
-                f"table {table.name!r} was trained with {one.optimizer}, whose state "
-                f"{table.moved_by.name} cannot go on with. Use {one.optimizer}."
+                f"table {table.name!r} was trained with {old.optimizer}, and {table.moved_by.name} "
+                f"cannot use the state of {old.optimizer}. Use {old.optimizer}."
             )
 
 

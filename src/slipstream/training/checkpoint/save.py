@@ -21,8 +21,8 @@ from slipstream.training.checkpoint.contents import (
     contents_text,
     rows_file,
 )
-from slipstream.training.checkpoint.cut import Cut
-from slipstream.training.checkpoint.safe_file import Entry, blank
+from slipstream.training.checkpoint.frozen_rows import FrozenRows
+from slipstream.training.checkpoint.tensor_file import Entry, blank
 
 RANGE_BYTES = 64 << 20
 _WRITE_BYTES = 8 << 20
@@ -41,7 +41,7 @@ class Save:
         folder: The folder of the run's checkpoints.
         step: The number of steps done.
         stores: The rows of all tables.
-        cut: Their state at that step.
+        frozen_rows: The rows as they were at that step.
         dense: The bytes of the file of dense tensors.
         state: The caller's state, as JSON.
         stop: Set when the save is to be given up.
@@ -50,7 +50,7 @@ class Save:
     folder: Path
     step: int
     stores: Sequence[RowStore]
-    cut: Cut
+    frozen_rows: FrozenRows
     dense: Array
     state: str
     stop: threading.Event
@@ -59,16 +59,16 @@ class Save:
 
     @property
     def path(self) -> Path:
-        """Where it will be once it is whole."""
+        """The folder of the finished checkpoint."""
         return folders.path_of(self.folder, self.step)
 
     @property
     def work(self) -> Path:
-        """Where it is until then."""
+        """The folder while it is written."""
         return folders.partial(self.path)
 
     def write_rows(self) -> None:
-        """Write the rows of all tables; afterwards the cut is not needed any more."""
+        """Write the rows of all tables; afterwards `frozen_rows` is not needed any more."""
         if self.work.exists():  # a removal that failed half way
             shutil.rmtree(self.work)
         (self.work / "rows").mkdir(parents=True)
@@ -108,11 +108,11 @@ class Save:
         store = self.stores[number]
         start = store.group.start(table)
         entries = {
-            name: Entry(_type_of(store, name), (stop - first, one.size))
-            for name, one in store.record.fields.items()
+            name: Entry(_type_of(store, name), (stop - first, layout.size))
+            for name, layout in store.record.fields.items()
         }
         data, values = blank(entries, {"table": table, "first_row": str(first)})
-        self.cut.read(number, start + first, start + stop, values)
+        self.frozen_rows.read(number, start + first, start + stop, values)
         self._write(rows_file(len(self.tables), first), data.data)
 
     def _write(self, name: str, data: memoryview) -> None:
@@ -128,7 +128,7 @@ class Save:
                     digest.update(left[:done])
                     left = left[done:]
                 os.fsync(file.fileno())
-        except OSError as error:  # one about an open file does not say which
+        except OSError as error:  # an error about an open file does not name it
             raise OSError(error.errno, error.strerror, str(path)) from error
         self.files[name] = FileInfo(len(data), digest.hexdigest())
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from slipstream.embedding.store import RowStore
-from slipstream.training.checkpoint.safe_file import entry_of, header
+from slipstream.training.checkpoint.tensor_file import entry_of, header
 
 SHARD_BYTES = 4 << 30
 _WRITTEN_AT_ONCE = 64 << 20

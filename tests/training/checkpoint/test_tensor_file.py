@@ -14,7 +14,7 @@ from slipstream.embedding.spec import TableSpec
 from slipstream.errors import CheckpointError
 from slipstream.training.checkpoint.checkpoints import Checkpoints
 from slipstream.training.checkpoint.restore import newest
-from slipstream.training.checkpoint.safe_file import arrays, pack, unpack
+from slipstream.training.checkpoint.tensor_file import arrays, pack, unpack
 
 safetensors = pytest.importorskip("safetensors.torch")
 

@@ -1,12 +1,13 @@
 """The rows of all tables as they were at one step, read while training goes on changing them.
 
 Copying the tables to save them would take their memory a second time. Instead a reader goes through
-the rows from first to last, and whoever changes rows meanwhile first hands in the old records of
-those that have not been read. Why the reader then sees exactly the state at the cut:
+the rows from first to last. Before the training thread changes rows, it calls `keep`, which copies
+the old records of those that the reader has not read yet. So the reader sees the rows as they were
+at the step when `FrozenRows` was created:
 
 - A row may only be changed after a `keep` that names it has returned. `keep` copies the record
   unless it has been kept before or is already read. The first `keep` of a row comes before its
-  first change, so a kept record is the one at the cut.
+  first change, so a kept record is as it was at that step.
 - The reader copies a range of rows without a lock, and what it copies may be half changed. Then it
   moves the mark of what is read past the range, under the lock that `keep` also holds.
 - A row of the range that was kept before the mark moved: its copy may be anything, and is replaced
@@ -32,8 +33,8 @@ _FIRST_BLOCK = 1 << 12
 _WIDE = 2**31  # from so many rows on a place takes 8 bytes
 
 
-class Cut:
-    """The state of some stores at the moment this is made.
+class FrozenRows:
+    """The rows of some stores as they are at the moment when this is created.
 
     It takes at most 4 bytes for each row of the tables (8 in a group of 2^31 rows or more), and one
     record for each distinct row that is changed before it is read. Both are used as rows change,
@@ -45,17 +46,17 @@ class Cut:
     Example:
         >>> from slipstream.embedding.spec import Layout, TableSpec
         >>> store = RowStore(Layout((TableSpec("ad", 3, 2),), ()).groups[0])
-        >>> cut = Cut([store])
-        >>> cut.keep(0, np.array([1]))
+        >>> frozen = FrozenRows([store])
+        >>> frozen.keep(0, np.array([1]))
         >>> store.views["weight"][1] = 7
-        >>> found = {"weight": np.empty((3, 2), dtype="<f4")}
-        >>> cut.read(0, 0, 3, found)
-        >>> found["weight"].sum()
+        >>> copy = {"weight": np.empty((3, 2), dtype="<f4")}
+        >>> frozen.read(0, 0, 3, copy)
+        >>> copy["weight"].sum()
         np.float32(0.0)
     """
 
     def __init__(self, stores: Sequence[RowStore]) -> None:
-        self._groups = [_GroupCut(store) for store in stores]
+        self._groups = [_FrozenGroup(store) for store in stores]
 
     def keep(self, group: int, rows: Array) -> None:
         """To be called before rows change; if it raises, they must stay as they are.
@@ -67,14 +68,14 @@ class Cut:
         self._groups[group].keep(rows)
 
     def read(self, group: int, start: int, stop: int, out: dict[str, Array]) -> None:
-        """Put the fields of rows `start` to `stop` at the cut into arrays `[stop - start, size]`.
+        """Put the fields of rows `start` to `stop` at that step into arrays `[stop - start, size]`.
 
         For one reader, which takes the rows of a group in order.
         """
         self._groups[group].read(start, stop, out)
 
 
-class _GroupCut:
+class _FrozenGroup:
     def __init__(self, store: RowStore) -> None:
         self._store = store
         self._rows = store.group.rows
@@ -115,8 +116,8 @@ class _GroupCut:
         for number, block in enumerate(blocks):
             first = _first_place(number)
             here = (place >= first) & (place < first + len(block))
-            kept = self._store.record.split(block[place[here] - first])
-            for name, values in kept.items():
+            records = self._store.record.split(block[place[here] - first])
+            for name, values in records.items():
                 out[name][changed[here]] = values
         if stop == self._rows:
             with self._lock:
@@ -142,11 +143,11 @@ class _GroupCut:
                 shape = (_FIRST_BLOCK << number, self._store.record.words)
                 self._blocks.append(in_memory(shape))
             block, first = self._blocks[number], place - _first_place(number)
-            some = rows[done : done + len(block) - first]
-            target = block[first : first + len(some)]
+            part = rows[done : done + len(block) - first]
+            target = block[first : first + len(part)]
             # "clip" writes straight into the target; the rows are known to be in range.
-            np.take(self._store.records, some, axis=0, out=target, mode="clip")
-            done += len(some)
+            np.take(self._store.records, part, axis=0, out=target, mode="clip")
+            done += len(part)
 
 
 def _first_place(block: int) -> int:

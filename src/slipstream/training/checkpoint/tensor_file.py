@@ -67,13 +67,13 @@ def blank(
     data = np.empty(len(head) + end, dtype=np.uint8)
     data[: len(head)] = np.frombuffer(head, dtype=np.uint8)
     body = data[len(head) :]
-    return data, {name: _seen(body, starts[name], entries[name]) for name in entries}
+    return data, {name: _view(body, starts[name], entries[name]) for name in entries}
 
 
 def header(
     entries: dict[str, Entry], metadata: dict[str, str] | None = None
 ) -> tuple[bytes, dict[str, int]]:
-    """What stands before the values of a file, and where among them each tensor begins."""
+    """The bytes before the values of a file, and where among the values each tensor begins."""
     # Long types first: then each value lies at a multiple of its size.
     order = sorted(entries, key=lambda n: (-np.dtype(_TYPES[entries[n].type][0]).itemsize, n))
     described: dict[str, object] = {_METADATA: metadata} if metadata else {}
@@ -88,7 +88,7 @@ def header(
 
 
 def entry_of(name: str, tensor: Tensor) -> Entry:
-    """What a file says of a tensor; an error where it has no place for one of its type."""
+    """The entry of a tensor in a file; an error where the format does not have its type."""
     if tensor.dtype not in _TYPE_OF or name == _METADATA:
         raise CheckpointError(
             f"The tensor {name!r} of type {tensor.dtype} cannot be saved: a safetensors file "
@@ -120,21 +120,21 @@ def arrays(data: Array, where: object = "The file") -> dict[str, tuple[str, Arra
         if _LENGTH + length > len(data):
             raise ValueError("the header is longer than the file")
         header = json.loads(data[_LENGTH : _LENGTH + length].tobytes())
-        body, found = data[_LENGTH + length :], {}
-        for name, one in header.items():
+        body, tensors = data[_LENGTH + length :], {}
+        for name, description in header.items():
             if name == _METADATA:
                 continue
-            entry = Entry(one["dtype"], tuple(one["shape"]))
-            start, stop = one["data_offsets"]
+            entry = Entry(description["dtype"], tuple(description["shape"]))
+            start, stop = description["data_offsets"]
             if not 0 <= start <= stop <= len(body) or stop - start != entry.bytes:
                 raise ValueError(f"{name} does not lie where the header says")
-            found[name] = (entry.type, _seen(body, start, entry))
+            tensors[name] = (entry.type, _view(body, start, entry))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(
             f"{where} cannot be read as safetensors: {error}. Restore it, or use an older "
             "checkpoint."
         ) from None
-    return found
+    return tensors
 
 
 def unpack(data: Array, where: object = "The file") -> dict[str, Tensor]:
@@ -147,6 +147,6 @@ def unpack(data: Array, where: object = "The file") -> dict[str, Tensor]:
     return tensors
 
 
-def _seen(body: Array, start: int, entry: Entry) -> Array:
+def _view(body: Array, start: int, entry: Entry) -> Array:
     raw = body[start : start + entry.bytes]
     return raw.view(_TYPES[entry.type][0]).reshape(entry.shape)

@@ -14,10 +14,10 @@ from row_stores import fields, fill, stores_of
 
 from slipstream.embedding.optimizers import Adagrad, Adam
 from slipstream.embedding.spec import TableSpec
-from slipstream.training.checkpoint import cut as cut_module
+from slipstream.training.checkpoint import frozen_rows as frozen_module
 from slipstream.training.checkpoint import save
 from slipstream.training.checkpoint.checkpoints import Checkpoints
-from slipstream.training.checkpoint.cut import Cut
+from slipstream.training.checkpoint.frozen_rows import FrozenRows
 from slipstream.training.checkpoint.restore import load, newest
 
 SPECS = (
@@ -31,8 +31,8 @@ SPECS = (
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     monkeypatch.setattr(save, "RANGE_BYTES", 1500)
-    monkeypatch.setattr(cut_module, "_FIRST_BLOCK", 8)
-    monkeypatch.setattr(cut_module, "_WIDE", cut_module._WIDE)  # put back after the test
+    monkeypatch.setattr(frozen_module, "_FIRST_BLOCK", 8)
+    monkeypatch.setattr(frozen_module, "_WIDE", frozen_module._WIDE)  # put back after the test
 
 
 def change(stores, before_update, numbers):
@@ -48,7 +48,7 @@ def change(stores, before_update, numbers):
 @pytest.mark.parametrize("seed", range(4))
 def test_every_one_of_many_checkpoints_holds_the_state_at_its_cut(seed, tmp_path, monkeypatch):
     pauses = random.Random(seed)
-    split = cut_module.np.copyto
+    split = frozen_module.np.copyto
 
     def slow_copy(out, values):
         """Copies in pieces, and lets training go on in between."""
@@ -57,7 +57,7 @@ def test_every_one_of_many_checkpoints_holds_the_state_at_its_cut(seed, tmp_path
         time.sleep(pauses.choice([0, 0, 0.0005]))
         split(out[middle:], values[middle:])
 
-    monkeypatch.setattr(cut_module.np, "copyto", slow_copy)
+    monkeypatch.setattr(frozen_module.np, "copyto", slow_copy)
     # The disk is not what is tested here.
     monkeypatch.setattr(save.os, "fsync", lambda _: None)
     stores, others = stores_of(*SPECS), stores_of(*SPECS)
@@ -82,7 +82,7 @@ def test_several_threads_may_change_rows(monkeypatch):
     store = stores[0]
     for _ in range(40):
         wanted = store.records.copy()
-        cut, done = Cut(stores), threading.Event()
+        cut, done = FrozenRows(stores), threading.Event()
 
         def train(part, cut=cut, done=done):
             """A row is one thread's to change; two may name it."""
@@ -117,12 +117,12 @@ STEPS = st.lists(
 @pytest.mark.parametrize("wide", [ROWS, ROWS + 1])
 @given(steps=STEPS)
 def test_changes_and_reads_in_any_order_give_the_cut_and_keep_each_row_once(wide, steps):
-    cut_module._WIDE = wide
+    frozen_module._WIDE = wide
     stores = stores_of(TableSpec("a", ROWS, 3, Adagrad()))
     fill(stores, 5)
     store, wanted = stores[0], fields(stores)
     found = {name: np.empty((ROWS, 3), dtype="<f4") for name in store.views}
-    cut, done, kept = Cut(stores), 0, set()
+    cut, done, kept = FrozenRows(stores), 0, set()
     for step in (*steps, ROWS):
         if isinstance(step, int):
             stop = min(ROWS, done + step)
