@@ -182,9 +182,8 @@ class Checkpoints:
         failure = None
         try:
             save.write_rows()
-            self._frozen_rows = (
-                None  # every row is read: training need not wait for the disk to settle
-            )
+            # All rows are read: training need not wait until the files are on the disk.
+            self._frozen_rows = None
             save.finish()
             self.last_saved = save.step
         except Stopped:
