@@ -67,7 +67,7 @@ def test_rows_follow_their_values_to_other_ids(model, tmp_path):
     names = [table.name for table in now.schema.tables]
     for name in names:
         expected = check_table(old, was, engine, now, fresh, name)
-        assert taken["tables"][name] == {"rows": now.schema.table(name).rows, "taken": expected}
+        assert taken["tables"][name] == {"rows": now.schema.table(name).rows, "copied": expected}
         assert 0 < expected < now.schema.table(name).rows
         if model == "deepfm":
             check_table(old, was, engine, now, fresh, name, f"{name}/linear")
@@ -126,7 +126,7 @@ def test_the_same_data_set_is_taken_over_whole_also_when_it_is_gone(tmp_path):
     data = Dataset.open((tmp_path / "data").rename(tmp_path / "moved"))
     engine = begun(data)
     taken = init_from(tmp_path / "run", engine, data)
-    assert all(one["taken"] == one["rows"] for one in taken["tables"].values())
+    assert all(one["copied"] == one["rows"] for one in taken["tables"].values())
 
 
 def test_buckets_match_where_they_are_as_many(tmp_path):
@@ -158,7 +158,7 @@ def test_hashed_tables_match_by_bucket_or_not_at_all(tmp_path):
 def test_other_shapes_are_errors_that_name_them(tmp_path):
     data = criteo_data(tmp_path)
     small_run(tmp_path / "run", data)
-    with pytest.raises(ConfigError, match=r"cannot be taken over\. .*'top.0.weight' has shape"):
+    with pytest.raises(ConfigError, match=r"cannot be used here\. .*'top.0.weight' has shape"):
         init_from(tmp_path / "run", begun(data, "model.top=[9]"), data)
     with pytest.raises(ConfigError, match="no weight"):
         init_from(tmp_path / "run", begun(data, model="deepfm"), data)
@@ -204,7 +204,7 @@ def test_a_warm_started_run_goes_on_from_its_own_checkpoint(tmp_path):
     small_run(tmp_path / "run", was)
     config = config_of(now, *SETTINGS, f"init_from={tmp_path / 'run'}")
     whole = train(now, config, tmp_path / "whole")
-    assert whole["init_from"]["tables"]["C1"]["taken"] == was.schema.table("C1").rows
+    assert whole["init_from"]["tables"]["C1"]["copied"] == was.schema.table("C1").rows
     calls = iter(range(100))
     with pytest.raises(StoppedError):
         train(now, config, tmp_path / "cut", hooks=Hooks(stop=lambda: next(calls) == 3))
@@ -212,7 +212,7 @@ def test_a_warm_started_run_goes_on_from_its_own_checkpoint(tmp_path):
     again = train(now, config, tmp_path / "cut", resume=True, hooks=Hooks(say=said.append))
     assert again["weights_digest"] == whole["weights_digest"]
     assert again["init_from"] == whole["init_from"]
-    assert not any("taken over" in one for one in said)
+    assert not any("copied from" in one for one in said)
     cold = small_run(tmp_path / "cold", now, *SETTINGS)
     assert cold["init_from"] is None
     assert cold["weights_digest"] != whole["weights_digest"]

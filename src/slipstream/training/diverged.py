@@ -1,4 +1,4 @@
-"""A loss, a weight or a prediction that is no number: which input it was, and what to do."""
+"""Errors about a loss, a weight or a prediction that is not a finite number."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ class DivergedError(SlipstreamError):
 def diverged_in(
     plan: Plan, loss: float, logits: Tensor, position: int, *, moved: bool = False
 ) -> DivergedError:
-    """For a loss that is no number: the batch, and whether it is its inputs or the weights."""
-    after = (
-        "Steps up to it are saved where a checkpoint was." if moved else "Nothing was moved by it."
+    """The error for the loss of a step: names the batch and its first bad example."""
+    effect = (
+        "Only checkpoints from before it are good." if moved else "It did not change any weight."
     )
     bad = ~torch.isfinite(logits[: plan.n_valid])
-    which = ""
+    first_bad = ""
     if 0 < int(bad.sum()) < plan.n_valid:
         first = int(plan.numbers[: plan.n_valid][bad][0])
-        which = (
+        first_bad = (
             f"{int(bad.sum()):,} of them have no finite prediction, the first is input {first:,}. "
         )
     return DivergedError(
         f"The loss of step {plan.step} is {loss}: the batch of {plan.n_valid:,} inputs at "
         f"positions {position:,} to {plan.next_position:,}, which begins with input "
-        f"{int(plan.numbers[0]):,} of the training part. {after} {which}"
+        f"{int(plan.numbers[0]):,} of the training part. {effect} {first_bad}"
         f"{_remedy(plan.dense[: plan.n_valid][bad])}"
     )
 
 
 def diverged_at(part: str, batch: Batch, logits: Tensor) -> DivergedError:
-    """For predictions that are no numbers while a part is scored: the first of them."""
+    """The error for the first prediction of a part that is not finite."""
     place = int((~torch.isfinite(logits[: batch.n_valid])).nonzero()[0])
     return DivergedError(
         f"The prediction for input {int(batch.numbers[place]):,} of the {part} part is "
@@ -51,14 +51,14 @@ def diverged_at(part: str, batch: Batch, logits: Tensor) -> DivergedError:
 
 
 def _remedy(dense: Tensor) -> str:
-    """What to do about inputs with these dense values and no finite prediction."""
+    """What to do about examples with these dense values and no finite prediction."""
     if bool(torch.isfinite(dense).all()):
         return _REMEDY
-    return "Its dense values are not all finite: mend the data set."
+    return "Its dense values are not all finite: correct the data set."
 
 
 def diverged_after(step: int) -> DivergedError:
-    """For weights that are no numbers after a step."""
+    """The error for weights that are not finite after a step."""
     return DivergedError(
-        f"After step {step} the weights are no longer numbers; that is not saved. {_REMEDY}"
+        f"After step {step} some weights are not finite, and they are not saved. {_REMEDY}"
     )

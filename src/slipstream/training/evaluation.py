@@ -1,4 +1,4 @@
-"""Scores a part of the data set with a model as it is."""
+"""Scores a part of the data set with the model as it is now."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def evaluate(
     mode: Mode = "exact",
     each: Callable[[int], None] = lambda _: None,
 ) -> Scores:
-    """How good the predictions for a part are, over all of its inputs.
+    """Score the predictions for all examples of a part.
 
     Args:
         engine: Rows and dense part.
@@ -33,7 +33,7 @@ def evaluate(
         part: The inputs.
         batch_size: How many are predicted at once.
         mode: How the AUC is computed.
-        each: Told after each batch how many inputs it had; what it raises ends the evaluation.
+        each: Called after each batch with its number of examples; if it raises, evaluation ends.
     """
     metrics = Metrics(mode)
     for batch, logits in predictions(engine, placement, part, batch_size):

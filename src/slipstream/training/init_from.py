@@ -1,4 +1,4 @@
-"""Warm start: a run begins with the weights of another, rows matched through the dictionaries."""
+"""Warm start: a run begins with the weights of another run, whose rows are matched by value."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ _NONE = -1
 
 
 class WarmStart:
-    """The weights of another run's newest checkpoint, matched to a model that is to begin.
+    """The weights of another run's newest checkpoint, matched to a new model.
 
-    The dense part must have the same shapes. A row is taken over by the value that it stands for,
-    whatever its id is in either data set; values that the other run has not seen keep their fresh
-    row. The rows for unseen and for missing values are matched as such, and so are buckets where
-    there are as many. Optimizer state starts fresh: it belongs to the rates and the data that it
-    was made with.
+    The dense part must have the same shapes. A row is copied to the row of the same value, whatever
+    its id is in either data set. Values that the other run has not seen keep their fresh row. The
+    rows for unseen and for missing values are matched to each other, and so are hash buckets if
+    both tables have the same number. Optimizer state starts fresh, because it belongs to the other
+    run's learning rates and data.
 
-    What does not fit is an error when this is made, before anything is filled.
+    The constructor raises an error about all that does not fit, before any row is changed.
 
     Args:
         run: The folder of the other run.
-        model: The model that is to begin.
-        dataset: The data set that it will be trained on.
-        say: Told a sentence that a user should see.
+        model: The new model.
+        dataset: The data set that the new model will be trained on.
+        say: Receives sentences for the user.
     """
 
     def __init__(
@@ -59,45 +59,45 @@ class WarmStart:
     ) -> None:
         self.run, self._say = run, say
         other = Run.open(Path(run))
-        self._found = last_saved(other)
-        for warning in self._found.warnings:
+        self._checkpoint = last_saved(other)
+        for warning in self._checkpoint.warnings:
             say(warning)
         try:
-            weights_for(model, dense_of(self._found))
+            weights_for(model, dense_of(self._checkpoint))
         except ConfigError as error:
             raise ConfigError(
-                f"The weights of the run in {run} cannot be taken over. {error}"
+                f"The weights of the run in {run} cannot be used here. {error}"
             ) from None
-        self._saved = {table.name: table for table in self._found.contents.tables}
-        match = _Match(other, self._found, dataset)
+        self._saved = {table.name: table for table in self._checkpoint.contents.tables}
+        matcher = _Matcher(other, self._checkpoint, dataset)
         self._sources = {}
         for table in model.layout.tables:
             self._check(table)
-            self._sources[table.name] = match.source(table.name.removesuffix(LINEAR))
+            self._sources[table.name] = matcher.source(table.name.removesuffix(LINEAR))
 
     def fill(self, engine: Engine) -> dict[str, Any]:
-        """Put weights and rows in their places; the rest keeps its first values.
+        """Copy weights and rows into an engine; rows without a match keep their first values.
 
         Returns:
-            What was taken over: the run, where it stood, and the rows of each table.
+            The other run, its position, and how many rows of each table were copied.
         """
-        engine.dense.load_weights(dense_of(self._found))
-        taken = {}
+        engine.dense.load_weights(dense_of(self._checkpoint))
+        tables = {}
         for store in engine.tables.stores:
             for table in store.group.tables:
                 saved, source = self._saved[table.name], self._sources[table.name]
-                count = _take(store, saved, self._found, source)
-                taken[table.name] = {"rows": table.rows, "taken": count}
-        position = self._found.state["training"]["position"]
-        shares = ", ".join(f"{n} {one['taken']:,} of {one['rows']:,}" for n, one in taken.items())
-        self._say(f"Rows taken over from {self.run} as of input {position:,}: {shares}.")
-        return {"run": str(self.run), "position": position, "tables": taken}
+                count = _copy_rows(store, saved, self._checkpoint, source)
+                tables[table.name] = {"rows": table.rows, "copied": count}
+        position = self._checkpoint.state["training"]["position"]
+        counts = ", ".join(f"{n} {c['copied']:,} of {c['rows']:,}" for n, c in tables.items())
+        self._say(f"Rows copied from {self.run}, as of input {position:,}: {counts}.")
+        return {"run": str(self.run), "position": position, "tables": tables}
 
     def _check(self, table: TableSpec) -> None:
         if table.name not in self._saved:
             raise ConfigError(
-                f"The run in {self.run} has no table {table.name!r}, so its weights cannot be "
-                f"taken over.{did_you_mean(table.name, self._saved)}"
+                f"The run in {self.run} has no table {table.name!r}, so its weights "
+                f"cannot be used here.{did_you_mean(table.name, self._saved)}"
             )
         dim = self._saved[table.name].dim
         if dim != table.dim:
@@ -107,107 +107,110 @@ class WarmStart:
             )
 
 
-def located(config: Config, begun: Path | None) -> Config:
-    """With the full path of the other run; an error if that is the folder that is to be begun."""
+def with_full_path(config: Config, folder: Path | None) -> Config:
+    """The configuration with the full path of `init_from`, which must not be the new run itself."""
     if config.init_from is None:
         return config
     other = Path(config.init_from)
-    if begun is not None and other.resolve() == begun.resolve():
-        raise ConfigError(f"{begun} cannot be begun from itself. Choose another folder.")
+    if folder is not None and other.resolve() == folder.resolve():
+        raise ConfigError(f"{folder} cannot begin from itself. Choose another folder.")
     return replace(config, init_from=str(other.absolute()))
 
 
 def warm_start(
     config: Config, model: Model, dataset: Dataset, say: Callable[[str], None]
 ) -> WarmStart | None:
-    """The warm start that a configuration asks for, if it does."""
+    """The warm start of a configuration with `init_from`; None without."""
     run = config.init_from
     return None if run is None else WarmStart(run, model, dataset, say)
 
 
-class _Match:
-    """For each table the old row of every new one, worked out once."""
+class _Matcher:
+    """Finds the old row of every new row, once for each table."""
 
-    def __init__(self, run: Run, found: WholeCheckpoint, dataset: Dataset) -> None:
-        self.run, self.found, self.dataset = run, found, dataset
-        self.schema = Schema.from_json(found.state["data"]["schema"])
-        self._old: Dataset | None = None
-        self._known: dict[str, Array | None] = {}
+    def __init__(self, run: Run, checkpoint: WholeCheckpoint, dataset: Dataset) -> None:
+        self.run, self.checkpoint, self.dataset = run, checkpoint, dataset
+        self.schema = Schema.from_json(checkpoint.state["data"]["schema"])
+        self._old_dataset: Dataset | None = None
+        self._sources: dict[str, Array | None] = {}
 
     @property
-    def old(self) -> Dataset:
-        """The data set of the other run, which is opened only where ids differ."""
-        if self._old is None:
-            self._old = training_data(self.run.folder, self.run.config, self.found)
-        return self._old
+    def old_dataset(self) -> Dataset:
+        """The data set of the other run; it is opened only if ids differ."""
+        if self._old_dataset is None:
+            self._old_dataset = training_data(self.run.folder, self.run.config, self.checkpoint)
+        return self._old_dataset
 
     def source(self, table: str) -> Array | None:
-        """The old id of each new one, -1 where there is none; None if they are the same."""
-        if table not in self._known:
-            self._known[table] = self._source(table)
-        return self._known[table]
+        """The old id of each new id, -1 where there is none; None if all ids are the same."""
+        if table not in self._sources:
+            self._sources[table] = self._source(table)
+        return self._sources[table]
 
     def _source(self, name: str) -> Array | None:
-        if self.found.state["data"]["ids"].get(name) == ids_of(self.dataset, name):
+        if self.checkpoint.state["data"]["ids"].get(name) == ids_of(self.dataset, name):
             return None
-        was, now = self.schema.table(name), self.dataset.schema.table(name)
-        if (was.values or was.hashed) != (now.values or now.hashed):
+        old, new = self.schema.table(name), self.dataset.schema.table(name)
+        if (old.values or old.hashed) != (new.values or new.hashed):
             raise ConfigError(
-                f"Table {name!r} has {was.values or was.hashed or 'no'} values in the run in "
-                f"{self.run.folder} and {now.values or now.hashed or 'no'} values here: rows "
+                f"Table {name!r} has {old.values or old.hashed or 'no'} values in the run in "
+                f"{self.run.folder} and {new.values or new.hashed or 'no'} values here: rows "
                 "cannot be matched."
             )
-        if now.values is None or was.values is None:
-            return self._by_bucket(was, now)
-        source = np.full(now.rows, _NONE, dtype=np.int64)
-        dictionary, encoder = self.dataset.dictionary(name), self.old.encoder(name)
+        if new.values is None or old.values is None:
+            return self._by_bucket(old, new)
+        source = np.full(new.rows, _NONE, dtype=np.int64)
+        dictionary, encoder = self.dataset.dictionary(name), self.old_dataset.encoder(name)
         assert dictionary is not None, "a table with values has a dictionary"
-        for start in range(0, now.rows, _AT_ONCE):
-            stop = min(start + _AT_ONCE, now.rows)
+        for start in range(0, new.rows, _AT_ONCE):
+            stop = min(start + _AT_ONCE, new.rows)
             keys = dictionary_keys(dictionary, start, stop)
             ids = encoder.ids(keys, np.zeros(len(keys), dtype=np.bool_))
-            source[start:stop] = np.where(ids == was.unseen, _NONE, ids)
-        # What the dictionary says at the ids of buckets and of the rest means nothing.
-        return self._with_special(source, was, now)
+            source[start:stop] = np.where(ids == old.unseen, _NONE, ids)
+        # The dictionary has no meaning at the ids of buckets, unseen and missing values.
+        return self._with_special(source, old, new)
 
-    def _by_bucket(self, was: Table, now: Table) -> Array | None:
-        """Hashed tables, whose buckets match if they are as many; or ids that were given."""
-        given = not was.buckets and not now.buckets
-        if was.values != now.values or (
-            was.rows != now.rows if given else was.buckets != now.buckets
+    def _by_bucket(self, old: Table, new: Table) -> Array | None:
+        """Match hashed tables with equally many buckets, or tables whose ids the user gave."""
+        has_own_ids = not old.buckets and not new.buckets
+        if old.values != new.values or (
+            old.rows != new.rows if has_own_ids else old.buckets != new.buckets
         ):
             raise ConfigError(
-                f"Table {now.name!r} has {was.rows:,} rows in the run in {self.run.folder} and "
-                f"{now.rows:,} here, and no dictionary to match them with. Prepare both data sets "
+                f"Table {new.name!r} has {old.rows:,} rows in the run in {self.run.folder} and "
+                f"{new.rows:,} here, and no dictionary to match them with. Prepare both data sets "
                 "alike, or with a dictionary."
             )
-        if given:
+        if has_own_ids:
             return None
-        return self._with_special(np.full(now.rows, _NONE, dtype=np.int64), was, now)
+        return self._with_special(np.full(new.rows, _NONE, dtype=np.int64), old, new)
 
-    def _with_special(self, source: Array, was: Table, now: Table) -> Array:
+    def _with_special(self, source: Array, old: Table, new: Table) -> Array:
         """Match the ids that stand for no single value: buckets, unseen, missing."""
-        mine, theirs = self.dataset.buckets(now.name), self.old.buckets(now.name)
-        if mine is not None:
-            source[mine] = _NONE
-            if theirs is not None and len(theirs) == len(mine):
-                # A bucket that was empty in training has the id of what is unseen.
-                source[mine] = np.where(theirs == was.unseen, _NONE, theirs)
-        source[now.unseen] = was.unseen
-        if now.missing is not None:
-            source[now.missing] = _NONE if was.missing is None else was.missing
+        buckets = self.dataset.buckets(new.name)
+        old_buckets = self.old_dataset.buckets(new.name)
+        if buckets is not None:
+            source[buckets] = _NONE
+            if old_buckets is not None and len(old_buckets) == len(buckets):
+                # A bucket that was empty in training has the id of unseen values.
+                source[buckets] = np.where(old_buckets == old.unseen, _NONE, old_buckets)
+        source[new.unseen] = old.unseen
+        if new.missing is not None:
+            source[new.missing] = _NONE if old.missing is None else old.missing
         return source
 
 
-def _take(store: RowStore, saved: SavedTable, found: WholeCheckpoint, source: Array | None) -> int:
-    """Put saved rows in their new places, file by file; gives how many new rows were filled."""
+def _copy_rows(
+    store: RowStore, saved: SavedTable, checkpoint: WholeCheckpoint, source: Array | None
+) -> int:
+    """Copy saved rows to their new ids, file by file; returns how many new rows were filled."""
     start = store.group.start(saved.name)
     order: Array | None = None
     if source is not None:
         order = np.argsort(source, kind="stable")
         ranks = source[order]
     count = 0
-    for first, fields in rows_of(found, saved.name):
+    for first, fields in rows_of(checkpoint, saved.name):
         values = stored_weights(store, fields, saved.storage)
         stop = first + len(fields["weight"])
         if order is None:

@@ -14,7 +14,7 @@ from slipstream.data.dataset import Dataset
 from slipstream.training import build
 from slipstream.training.diverged import DivergedError
 from slipstream.training.estimate import does_not_fit
-from slipstream.training.init_from import located, warm_start
+from slipstream.training.init_from import warm_start, with_full_path
 from slipstream.training.memory import keep_memory
 from slipstream.training.pilots import piloted
 from slipstream.training.resolved import resolved
@@ -56,7 +56,7 @@ def train(
     """
     hooks = hooks or Hooks()
     folder = Path(out)
-    config = located(config, None if resume else folder)
+    config = with_full_path(config, None if resume else folder)
     run = Run.open(folder) if resume else Run(folder)
     if resume:
         config = to_go_on_with(run, config)
