@@ -62,18 +62,18 @@ def test_rows_follow_their_values_to_other_ids(model, tmp_path):
     small_run(tmp_path / "run", was, *SETTINGS, model=model)
     engine, fresh = begun(now, model=model), begun(now, model=model)
     said = []
-    taken = init_from(tmp_path / "run", engine, now, said.append)
+    report = init_from(tmp_path / "run", engine, now, said.append)
     old = open_run(tmp_path / "run").engine
     names = [table.name for table in now.schema.tables]
     for name in names:
         expected = check_table(old, was, engine, now, fresh, name)
-        assert taken["tables"][name] == {"rows": now.schema.table(name).rows, "copied": expected}
+        assert report["tables"][name] == {"rows": now.schema.table(name).rows, "copied": expected}
         assert 0 < expected < now.schema.table(name).rows
         if model == "deepfm":
             check_table(old, was, engine, now, fresh, name, f"{name}/linear")
     for name, value in engine.dense.model.state_dict().items():
         assert torch.equal(value, old.dense.model.state_dict()[name])
-    assert f"C1 {taken['tables']['C1']['taken']:,} of" in said[-1]
+    assert f"C1 {report['tables']['C1']['copied']:,} of" in said[-1]
 
 
 def test_text_values_lists_and_other_storage(tmp_path):
@@ -119,14 +119,14 @@ def rows_of_full(engine, data):
     return found
 
 
-def test_the_same_data_set_is_taken_over_whole_also_when_it_is_gone(tmp_path):
+def test_the_same_data_set_is_copied_whole_also_when_it_is_gone(tmp_path):
     data = Dataset.open(synthesize(Recipe(rows=900), tmp_path / "data"))
     small_run(tmp_path / "run", data)
     small_run(tmp_path / "next", data, "limit=128", f"init_from={tmp_path / 'run'}")
     data = Dataset.open((tmp_path / "data").rename(tmp_path / "moved"))
     engine = begun(data)
-    taken = init_from(tmp_path / "run", engine, data)
-    assert all(one["copied"] == one["rows"] for one in taken["tables"].values())
+    report = init_from(tmp_path / "run", engine, data)
+    assert all(one["copied"] == one["rows"] for one in report["tables"].values())
 
 
 def test_buckets_match_where_they_are_as_many(tmp_path):
