@@ -164,7 +164,7 @@ def test_other_shapes_are_errors_that_name_them(tmp_path):
         init_from(tmp_path / "run", begun(data, model="deepfm"), data)
     with pytest.raises(ConfigError, match="There is no run in"):
         init_from(tmp_path / "nothing", begun(data), data)
-    with pytest.raises(ConfigError, match="begun from itself"):
+    with pytest.raises(ConfigError, match="begin from itself"):
         small_run(tmp_path / "run", data, f"init_from={tmp_path / 'run'}", force=True)
 
 
