@@ -1,16 +1,17 @@
-# `make demo` shows it, `make test` tests it; both set up everything they need.
+# `make demo` shows what it does, `make test` tests it; both install everything they need into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
-BUDGET := $(BIN)/python tools/budget.py
 READY := .venv/ready
-# One pool of threads for each of the two test processes: more only get in each other's way.
+LIMIT := 720
+# One thread for each of the two test processes: more threads only compete for the two cores.
 PYTEST := env OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
+TEXTS := src tests benchmarks tools examples docs README.md CONTRIBUTING.md CHANGELOG.md
 
 .PHONY: help setup demo test test-all lint docs benchmark clean
 
 help:
 	@echo "make demo      set up, make built-in data, compare all strategies on it; leaves demo/report.html"
-	@echo "make test      set up, then lint, types and tests (15 minutes at most on two cores)"
+	@echo "make test      set up, then lint, types and tests (12 minutes at most on two cores)"
 	@echo "make test-all  the same and the slow tests"
 	@echo "make setup     only set up: .venv with everything installed"
 	@echo "make docs      the documentation as a site, in build/site"
@@ -22,20 +23,21 @@ $(READY): pyproject.toml constraints.txt src/slipstream/version.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "slipstream needs Python 3.10 or later: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(PYTHON) tools/budget.py --only-tell set-up 180 $(BIN)/python -m pip install -q \
-		--disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
 demo: $(READY)
 	@$(BIN)/python tools/demo.py
 
 lint: $(READY)
-	@$(BUDGET) lint 60 sh -c '$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy'
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/codespell $(TEXTS)
+	@$(BIN)/mypy
 
-test: lint
-	@$(BUDGET) "unit tests" 360 $(PYTEST) -n 2 -m "not slow and not process and not docs"
-	@$(BUDGET) "tests with real processes" 210 $(PYTEST) -n 2 -m "process and not slow"
-	@$(BUDGET) "docs" 100 $(PYTEST) -n 2 -m "docs and not slow"
+test:
+	@$(PYTHON) tools/budget.py $(LIMIT) "set-up=make setup" "lint=make lint" \
+		"tests=$(PYTEST) -n 2 -m 'not slow'"
 
 test-all: test
 	HYPOTHESIS_PROFILE=thorough $(PYTEST) -n 2 -m "not process and not docs"

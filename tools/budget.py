@@ -1,9 +1,9 @@
-"""Runs a command within a budget of seconds, and says how much of it was used.
+"""Runs commands one after the other within one time limit and prints what each of them took.
 
-python tools/budget.py [--only-tell] NAME SECONDS COMMAND...
+python tools/budget.py SECONDS NAME=COMMAND...
 
-A command that takes twice its budget (a busy machine is slow, an endless test is endless) is
-stopped with everything it started; with --only-tell it is not.
+A command that fails ends the run. Slow commands only get a line at the end, but at twice the limit
+the running command is stopped, with everything it started.
 """
 
 import os
@@ -14,32 +14,44 @@ import time
 
 
 def main() -> int:
-    """Exit with the command's status, or 124 if it was stopped."""
-    words = sys.argv[1:]
-    only_tell = words[0] == "--only-tell"
-    name, seconds, *command = words[only_tell:]
-    begun = time.monotonic()
-    process = subprocess.Popen(command, start_new_session=True)
-    try:
-        status = process.wait(None if only_tell else 2 * float(seconds))
-    except subprocess.TimeoutExpired:
-        _stop(process)
-        print(f"{name}: over twice its budget of {seconds} s, stopped.", flush=True)
-        return 124
-    except KeyboardInterrupt:
-        _stop(process)
-        return 130
-    used = time.monotonic() - begun
-    over = ": over its budget, make it faster" if used > float(seconds) else ""
-    print(f"{name}: {used:.0f} s of {seconds} s{over}", flush=True)
+    """Return the status of the first command that failed, or 124 if the run was stopped."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    limit = float(sys.argv[1])
+    begin = time.monotonic()
+    status = 0
+    for part in sys.argv[2:]:
+        name, command = part.split("=", 1)
+        part_begin = time.monotonic()
+        status = run(command, begin + 2 * limit - part_begin)
+        print(f"{name}: {time.monotonic() - part_begin:.0f} s", flush=True)
+        if status:
+            break
+    seconds = time.monotonic() - begin
+    ending = {0: "", 124: ", stopped"}.get(status, ", failed")
+    if seconds > limit:
+        ending += ": over the limit, make it faster"
+    print(f"all: {seconds:.0f} s of {limit:.0f} s{ending}", flush=True)
     return status
 
 
-def _stop(process: "subprocess.Popen[bytes]") -> None:
-    """End the command and all that it started."""
-    for end in (signal.SIGINT, signal.SIGKILL):
+def run(command: str, seconds: float) -> int:
+    """Run a shell command for at most so many seconds and return its status."""
+    process = subprocess.Popen(command, shell=True, start_new_session=True)
+    try:
+        return process.wait(max(seconds, 0))
+    except subprocess.TimeoutExpired:
+        stop(process)
+        return 124
+    except KeyboardInterrupt:
+        stop(process)
+        return 130
+
+
+def stop(process: "subprocess.Popen[bytes]") -> None:
+    """End the command and everything it started."""
+    for number in (signal.SIGINT, signal.SIGKILL):
         try:
-            os.killpg(process.pid, end)
+            os.killpg(process.pid, number)
             process.wait(10)
         except (ProcessLookupError, subprocess.TimeoutExpired):
             pass
