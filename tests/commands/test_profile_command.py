@@ -16,21 +16,17 @@ def clicks(tmp_path_factory):
     return out
 
 
-def test_a_profile_is_told_in_tables(clicks, tmp_path):
+def test_a_profile_prints_tables(clicks, tmp_path):
     plots = tmp_path / "plots"
-    done = run("profile", clicks, *FEW, "--step-rate", 1000, "--plots", plots)
+    done = run("profile", clicks, *FEW, "--plots", plots)
     assert done.returncode == 0, done.stderr
     for words in (
         "dlrm, ",
         "with optimizer state",
-        "Fast memory that covers",
         "inputs all hot",
-        "20 of 20",
-        "chance alone",
         "9 batches of 64 planned, the middle 3 counted",
-        "20% popular + lookahead",
-        "best possible",
-        "Hot set for auto",
+        "20% popular+lookahead",
+        "Fast memory of auto",
         "The least that works is",
     ):
         assert words in done.stdout
@@ -45,18 +41,16 @@ def test_a_profile_as_json_has_it_all_and_knows_the_models_tables(clicks):
     assert deep["row_bytes"] == [68, 8]
     assert deep["rows"] == 2 * plain["rows"]
     assert deep["bytes"] == plain["bytes"] * (68 + 8) // 68
-    assert plain["hot_set"]["budget_bytes"] == round(plain["bytes"] / 2)
-    covered = plain["coverage"]
-    assert [one["access_share"] for one in covered] == [0.5, 0.75, 0.9, 0.95, 0.99]
+    assert plain["fast_memory"]["bytes"] == round(plain["bytes"] / 2)
+    coverage = plain["coverage"]
+    shares = [rows["access_share"] for rows in coverage]
+    assert shares == pytest.approx([0.5, 0.75, 0.9, 0.95, 0.99], abs=0.01)
     for name in ("bytes", "rows", "all_hot_inputs"):
-        values = [one[name] for one in covered]
+        values = [rows[name] for rows in coverage]
         assert values == sorted(values)
-    assert len(plain["drift"]["stretches"]) == 20
-    assert sum(one["inputs"] for one in plain["drift"]["stretches"]) == plain["inputs"]
     outcomes = plain["what_if"]["outcomes"]
-    assert len(outcomes) == 5 * 5
-    assert {one["way"] for one in outcomes if one["budget_bytes"] == plain["budgets"][-1]["bytes"]}
-    assert all(0 <= one["hit_rate"] <= 1 for one in outcomes if "why_not" not in one)
+    assert len(outcomes) == 5 * 3
+    assert all(0 <= outcome["hit_rate"] <= 1 for outcome in outcomes)
 
 
 @pytest.mark.parametrize(

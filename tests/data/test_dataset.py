@@ -200,7 +200,7 @@ def test_ids_are_checked_when_they_are_written(tmp_path):
     wrong[4, 1] = 2**20
     with (
         DatasetWriter(tmp_path / "other", dataset.schema, source={"kind": "test"}) as writer,
-        pytest.raises(DataError, match="'b' has id 1048576 at place 4"),
+        pytest.raises(DataError, match="'b' has id 1048576 at position 4"),
     ):
         writer.append("train", type(inputs)(inputs.labels, wrong, inputs.dense))
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from batch_rows import rows_of_batches
 from hypothesis import given
 from hypothesis import strategies as st
 from made import datasets
@@ -23,7 +24,6 @@ from slipstream.placement.need import Need, Needed, at_most, needed_by
 from slipstream.placement.tiered import Tiered
 from slipstream.plan import Planner
 from slipstream.skew.popularity import Popularity, row_bytes
-from slipstream.skew.whatif import Sample
 from slipstream.training import build
 from slipstream.training.build import check, model_of, needed_rows, rooms_of
 from slipstream.training.loop import train
@@ -78,7 +78,7 @@ def test_the_least_that_works_is_that_of_the_full_batch_with_the_fewest_rows(dat
     with Loader(dataset.train, size) as loader:
         batches = list(loader)
     needed = needed_by(layout, singles, rows, batches)
-    trace = Sample(layout, singles, batches).rows
+    trace = rows_of_batches(layout, singles, batches)
     bytes_of = [
         sum(len(group[n]) * one for group, one in zip(trace, rows.sizes, strict=True))
         for n in range(len(batches))
@@ -239,7 +239,7 @@ def test_the_rows_beyond_kept_ones_are_those_of_the_batch_that_needs_most(datase
     needed = needed_by(layout, singles, rows, batches)
     blocks = data.draw(st.integers(0, len(rows.blocks.rows)))
     kept = rows.first(blocks)
-    trace = Sample(layout, singles, batches).rows
+    trace = rows_of_batches(layout, singles, batches)
     for number, mask in enumerate(kept):
         most = max(int((~mask[some]).sum()) for some in trace[number])
         assert needed.beyond[number][blocks] == most

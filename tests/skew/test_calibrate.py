@@ -27,8 +27,8 @@ def test_the_bound_holds_against_the_full_count(rows, share, seed):
     """In all but one of a thousand cases; Hypothesis draws the same ones every time."""
     ranked = np.sort(np.random.default_rng(seed).random(rows) < share)[::-1].astype(np.int64)
     found = estimate(chunks(ranked, seed), rows, 1)
-    assert found.least <= ranked.sum() <= found.most
-    assert found.least <= found.rows <= found.most
+    assert found.lower <= ranked.sum() <= found.upper
+    assert found.lower <= found.likely <= found.upper
 
 
 def test_the_bound_is_broken_about_as_rarely_as_it_says():
@@ -36,14 +36,14 @@ def test_the_bound_is_broken_about_as_rarely_as_it_says():
     ranked = (np.arange(rows) < 2_000).astype(np.int64)
     for seed in range(400):
         found = estimate(chunks(ranked, seed), rows, 1)
-        broken += not found.least <= 2_000 <= found.most
+        broken += not found.lower <= 2_000 <= found.upper
     assert broken <= 3
 
 
 def test_a_table_that_chunks_would_cover_is_counted():
     accesses = np.arange(1000)
     found = estimate(chunks(accesses), 1000, 990)
-    assert found.rows == found.least == found.most == 10
+    assert found.likely == found.lower == found.upper == 10
 
 
 def test_a_sample_gives_the_accesses_of_its_inputs():
@@ -86,10 +86,10 @@ def test_the_hot_set_of_the_threshold_fits_and_is_as_large_as_the_full_count_say
         return sum(int((counts(name) >= threshold).sum()) for name in tables)
 
     sampled = hot(counts.__getitem__, found.threshold)
-    assert found.rows.least <= sampled <= found.rows.most
-    assert found.bytes <= found.most_bytes <= budget
+    assert found.rows.lower <= sampled <= found.rows.upper
+    assert found.bytes <= found.upper_bytes <= budget
     popular = hot(wide.counts, found.popularity * len(wide.train))
-    assert found.rows.least <= popular <= found.rows.most
+    assert found.rows.lower <= popular <= found.rows.upper
 
 
 def test_a_smaller_budget_never_has_a_lower_threshold(wide):

@@ -111,22 +111,28 @@ class Inputs:
                     f"values, {len(ragged.values)}."
                 )
 
-    def ids_by_column(self, schema: Schema) -> Iterator[tuple[Column, Array, int | None]]:
-        """Each column with its ids, and the place of the first that does not lie in its table."""
-        columns = [(c, self.ids[:, place]) for place, c in enumerate(schema.singles)]
-        columns += [(c, self.lists[c.name].values) for c in schema.lists]
-        for column, ids in columns:
-            rows = schema.table(column.table).rows
-            outside = None
-            if len(ids) and (int(ids.min()) < 0 or int(ids.max()) >= rows):
-                outside = int(np.flatnonzero((ids < 0) | (ids >= rows))[0])
-            yield column, ids, outside
+    def ids_by_column(self, schema: Schema) -> Iterator[tuple[Column, Array, Array | int]]:
+        """Each column with its ids one after the other, and how many of them each example has."""
+        for place, column in enumerate(schema.singles):
+            yield column, self.ids[:, place], 1
+        for column in schema.lists:
+            ragged = self.lists[column.name]
+            yield column, ragged.values, np.diff(ragged.offsets)
 
     def check_ids(self, schema: Schema) -> None:
         """Raise an error where an id does not lie in its table."""
-        for column, ids, outside in self.ids_by_column(schema):
-            if outside is not None:
+        for column, ids, _ in self.ids_by_column(schema):
+            rows = schema.table(column.table).rows
+            place = first_outside(ids, rows)
+            if place is not None:
                 raise DataError(
-                    f"Column {column.name!r} has id {ids[outside]} at place {outside}, but its "
-                    f"table has {schema.table(column.table).rows} rows."
+                    f"Column {column.name!r} has id {ids[place]} at position {place}, but its "
+                    f"table has {rows} rows."
                 )
+
+
+def first_outside(ids: Array, rows: int) -> int | None:
+    """The position of the first id that is not in [0, rows); None if all are."""
+    if not len(ids) or (int(ids.min()) >= 0 and int(ids.max()) < rows):
+        return None
+    return int(np.flatnonzero((ids < 0) | (ids >= rows))[0])

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from slipstream.data.dataset import Dataset, Part
-from slipstream.data.inputs import Array, Inputs, Ragged
+from slipstream.data.inputs import Array, Inputs, Ragged, first_outside
 from slipstream.data.layout import MANIFEST, list_file, shard_file, table_file
 from slipstream.data.manifest import ListStats
 
@@ -149,8 +149,9 @@ def _check_run(
     if run.weights is not None and not np.all(np.isfinite(run.weights) & (run.weights >= 0)):
         weights = _path(dataset, shard_file(part, shard, "weights"))
         yield f"{weights} has weights that are negative or not finite."
-    for column, ids, outside in run.ids_by_column(schema):
+    for column, ids, _ in run.ids_by_column(schema):
         rows = schema.table(column.table).rows
+        outside = first_outside(ids, rows)
         if outside is not None:
             file = shard_file(part, shard, "ids")
             if column.kind != "single":

@@ -1,9 +1,9 @@
-"""A profile: everything that the accesses of a data set say about fast memory, in one mapping."""
+"""A profile: what the ids of a data set say about fast memory, before anything is trained."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from slipstream.data.batch import Batch
@@ -14,134 +14,110 @@ from slipstream.embedding.spec import Layout
 from slipstream.errors import ConfigError
 from slipstream.models.inputs import LINEAR
 from slipstream.ordering import InputOrder
-from slipstream.placement.budget import (
-    AUTO_SHARE,
-    auto_bytes,
-    budget_bytes,
-    least_bytes,
-    too_small_for_all,
-)
+from slipstream.placement.budget import auto_bytes, budget_bytes, least_bytes, too_small_for_all
 from slipstream.placement.need import Need
 from slipstream.skew.calibrate import calibrate
 from slipstream.skew.curve import pooled, top_share
-from slipstream.skew.drift import drift
-from slipstream.skew.hot_set import hot_set
-from slipstream.skew.passes import all_hot
+from slipstream.skew.passes import count_all_hot
 from slipstream.skew.popularity import Popularity, row_bytes
-from slipstream.skew.rates import measured
-from slipstream.skew.whatif import Sample, what_if
+from slipstream.skew.whatif import COMPARED, Sample, plan_outcome
 
 TOP = (0.001, 0.01, 0.05, 0.1)
 COVERED = (0.5, 0.75, 0.9, 0.95, 0.99)
 BUDGETS = ("1%", "2%", "5%", "10%", "20%")
-Told = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True)
-class Question:
-    """What to find out.
-
-    Args:
-        fast_memory: The budget to choose a hot set for: a size, a share, or auto.
-        budgets: Those to compare the strategies with.
-        batch_size: Inputs of a batch.
-        sample_batches: The most batches to plan for that.
-        window: The most batches to look ahead; None is what each strategy has.
-        step_rate: Inputs a second of a training whose rows are all in fast memory, if known.
-        tell: Told of each part of the work how much is done, and of how much.
-    """
-
-    fast_memory: str = "5%"
-    budgets: Sequence[str] = BUDGETS
-    batch_size: int = 2048
-    sample_batches: int = 300
-    window: int | None = None
-    step_rate: float | None = None
-    tell: Told = field(default=lambda *_: None, repr=False)
+Progress = Callable[[str, int, int], None]
 
 
 def profile(
-    dataset: Dataset, layout: Layout, order: InputOrder, question: Question
+    dataset: Dataset,
+    layout: Layout,
+    order: InputOrder,
+    *,
+    fast_memory: str = "auto",
+    batch_size: int = 2048,
+    sample_batches: int = 300,
+    window: int | None = None,
+    on_progress: Progress = lambda *_: None,
 ) -> dict[str, Any]:
-    """Count, plan and measure; trains nothing.
+    """Count accesses and plan batches; train nothing.
 
     Args:
-        dataset: The data set; only its training part is looked at.
+        dataset: The data set; only its training part is read.
         layout: The tables of the model that would be trained, with their optimizers.
-        order: In what order inputs would come.
-        question: What to find out.
+        order: The order of examples.
+        fast_memory: The budget of the model: a size, a share, or auto.
+        batch_size: Examples of a batch.
+        sample_batches: The most batches to plan for the comparison of placements.
+        window: The most batches to look ahead; None is what each placement has.
+        on_progress: Called with the name of a step, and how much of it is done and of how much.
 
     Returns:
         Plain JSON values, see docs/profile.md.
     """
-    if not len(dataset.train):
+    examples = len(dataset.train)
+    if not examples:
         raise ConfigError("There is nothing to profile: the training part has no inputs.")
     popularity = Popularity.of(layout, dataset.counts)
-    sample = _sample(dataset, layout, popularity, order, question)
-    least = least_bytes(popularity.sizes, sample.needed.largest)
-    budget = budget_bytes(
-        question.fast_memory, layout, lambda: auto_bytes(popularity, sample.needed.largest)
-    )
-    if (error := too_small_for_all(popularity.sizes, sample.needed, budget)) is not None:
-        raise ConfigError(error)
-    coverage = [_covering(popularity, share) for share in COVERED]
-    budgets = [budget_bytes(text, layout) for text in question.budgets]
-    found = _all_hot(dataset, layout, popularity, coverage, budgets, budget, question.tell)
-    inputs = len(dataset.train)
-    for one, hot in zip(coverage, found, strict=False):
-        one["all_hot_inputs"] = hot / inputs
-    by_budget = [
-        {
-            "budget": text,
-            "bytes": bytes_,
-            "access_share": popularity.coverage(bytes_),
-            "all_hot_inputs": hot / inputs,
-        }
-        for text, bytes_, hot in zip(question.budgets, budgets, found[len(COVERED) :], strict=False)
-    ]
-    chosen = hot_set(layout, dataset.counts, budget)
-    drifted = drift(dataset.train, layout, budget, progress=_steps(question.tell, "drift", inputs))
-    outcomes = what_if(
-        sample,
+    progress = partial(_count_steps, on_progress)
+    sample = _sample(
+        dataset,
+        layout,
         popularity,
-        inputs,
-        budgets,
-        question.batch_size,
-        question.window,
-        _steps(question.tell, "planning", 100, 100),
+        order,
+        batch_size,
+        sample_batches,
+        progress("batches", examples),
     )
-    rates = measured(popularity.sizes, question.step_rate)
+    largest = sample.needed.largest
+    chosen = budget_bytes(fast_memory, layout, lambda: auto_bytes(popularity, largest))
+    if (error := too_small_for_all(popularity.sizes, sample.needed, chosen)) is not None:
+        raise ConfigError(error)
+    budgets = [(text, budget_bytes(text, layout)) for text in BUDGETS]
+    best = [_best_rows(popularity, popularity.bytes_for(share)) for share in COVERED]
+    best += [_best_rows(popularity, bytes_) for _, bytes_ in (*budgets, (fast_memory, chosen))]
+    hot_sets = [partial(popularity.hot, rows["bytes"]) for rows in best]
+    all_hot = count_all_hot(dataset.train, layout, hot_sets, progress("all-hot inputs", examples))
+    for rows, hot in zip(best, all_hot, strict=True):
+        rows["all_hot_inputs"] = hot / examples
+    outcomes = []
+    planned = progress("plans", len(budgets) * len(COMPARED) * len(sample.batches))
+    for _, bytes_ in budgets:
+        for placement in COMPARED:
+            outcome = plan_outcome(
+                sample,
+                popularity,
+                examples,
+                placement,
+                bytes_,
+                batch_size=batch_size,
+                window=window,
+            )
+            outcomes.append(outcome.to_json())
+            planned(len(sample.batches))
     return {
-        "inputs": inputs,
+        "inputs": examples,
         "rows": sum(group.rows for group in layout.groups),
         "bytes": popularity.bytes,
         "row_bytes": row_bytes(layout),
         "accesses": popularity.total,
         "tables": _tables(dataset, layout),
-        "coverage": coverage,
-        "budgets": by_budget,
-        "hot_set": {
-            **chosen.to_json(),
-            "fast_memory": question.fast_memory,
-            "auto_share": AUTO_SHARE,
-            "all_hot_inputs": found[-1] / inputs,
+        "coverage": best[: len(COVERED)],
+        "budgets": [
+            {"budget": text, **rows}
+            for (text, _), rows in zip(budgets, best[len(COVERED) : -1], strict=True)
+        ],
+        "fast_memory": {
+            "budget": fast_memory,
+            **best[-1],
             "least_bytes": sample.needed.fewest,
-            "every_batch_fits_bytes": least,
+            "every_batch_fits_bytes": least_bytes(popularity.sizes, largest),
         },
-        "calibration": _calibration(dataset, layout, budget),
-        "drift": drifted.to_json(),
+        "calibration": _calibration(dataset, layout, chosen),
         "what_if": {
-            "batch_size": question.batch_size,
+            "batch_size": batch_size,
             "batches": len(sample.batches),
             "batches_counted": len(sample.counted),
-            "inputs_counted": sample.inputs,
-            "rows_needed": sample.lookups,
-            "copy_bytes_per_second": [
-                size / seconds
-                for size, seconds in zip(popularity.sizes, rates.row_seconds, strict=True)
-            ],
-            "step_rate": question.step_rate,
-            "outcomes": [one.to_json(popularity.sizes, rates) for one in outcomes],
+            "outcomes": outcomes,
         },
     }
 
@@ -151,71 +127,51 @@ def _sample(
     layout: Layout,
     popularity: Popularity,
     order: InputOrder,
-    question: Question,
+    batch_size: int,
+    sample_batches: int,
+    progress: Callable[[int], None],
 ) -> Sample:
-    """The first batches to plan with; every batch is looked at for the rows that it needs."""
+    """The first batches of an epoch; the rows that batches need are counted over all of it."""
     singles = [column.name for column in dataset.schema.singles]
     need = Need(layout, singles, popularity)
-    kept: list[Batch] = []
-    told = _steps(question.tell, "batches", len(order))
-    with Loader(dataset.train, question.batch_size, order=order) as loader:
+    batches: list[Batch] = []
+    with Loader(dataset.train, batch_size, order=order) as loader:
         for batch in loader:
             need.add(batch)
-            told(batch.n_valid)
-            if len(kept) < question.sample_batches:
-                kept.append(batch)
-    return Sample(layout, singles, kept, need.needed)
+            progress(batch.n_valid)
+            if len(batches) < sample_batches:
+                batches.append(batch)
+    return Sample(layout, singles, batches, need.needed)
 
 
-def _covering(popularity: Popularity, share: float) -> dict[str, Any]:
-    bytes_ = popularity.bytes_for(share)
+def _best_rows(popularity: Popularity, bytes_: int) -> dict[str, Any]:
+    """How many of the best rows fit some bytes, and the share of accesses that they take."""
     rows = sum(int(mask.sum()) for mask in popularity.hot(bytes_))
-    return {"access_share": share, "bytes": bytes_, "rows": rows}
-
-
-def _all_hot(
-    dataset: Dataset,
-    layout: Layout,
-    popularity: Popularity,
-    coverage: list[dict[str, Any]],
-    budgets: list[int],
-    chosen: int,
-    tell: Told,
-) -> list[int]:
-    """The all-hot inputs of what covers each share, of each budget, and of the hot set chosen."""
-
-    def best(bytes_: int) -> Callable[[], Sequence[Array]]:
-        return lambda: popularity.hot(bytes_)
-
-    sets = [best(one["bytes"]) for one in coverage] + [best(one) for one in budgets]
-    sets.append(lambda: hot_set(layout, dataset.counts, chosen).hot)
-    told = _steps(tell, "all-hot inputs", len(dataset.train))
-    return all_hot(dataset.train, layout, sets, told)
+    return {"bytes": bytes_, "rows": rows, "access_share": popularity.coverage(bytes_)}
 
 
 def _tables(dataset: Dataset, layout: Layout) -> list[dict[str, Any]]:
-    size = {
+    sizes = {
         table.name: bytes_
         for bytes_, group in zip(row_bytes(layout), layout.groups, strict=True)
         for table in group.tables
     }
-    made, counted = [], []
+    tables, counted = [], []
     for table in dataset.schema.tables:
         counts = pooled([dataset.counts(table.name)])
         counted.append(counts)
-        bytes_ = size[table.name] + size.get(table.name + LINEAR, 0)
-        made.append(_shares(table.name, counts, bytes_ * len(counts)))
-    return [*made, _shares("all", pooled(counted), sum(one["bytes"] for one in made))]
+        bytes_ = sizes[table.name] + sizes.get(table.name + LINEAR, 0)
+        tables.append(_table(table.name, counts, bytes_ * len(counts)))
+    return [*tables, _table("all", pooled(counted), sum(table["bytes"] for table in tables))]
 
 
-def _shares(name: str, counts: Array, bytes_: int) -> dict[str, Any]:
-    top = {f"{share * 100:g}%": top_share(counts, share) for share in TOP}
+def _table(name: str, counts: Array, bytes_: int) -> dict[str, Any]:
     return {
         "table": name,
         "rows": len(counts),
         "bytes": bytes_,
         "accesses": int(counts.sum()),
-        "top": top,
+        "top": {f"{share * 100:g}%": top_share(counts, share) for share in TOP},
     }
 
 
@@ -226,12 +182,13 @@ def _calibration(dataset: Dataset, layout: Layout, budget: int) -> dict[str, Any
         return {"why_not": str(error)}
 
 
-def _steps(tell: Told, what: str, total: int, scale: float = 1) -> Callable[[float], None]:
-    done = 0.0
+def _count_steps(on_progress: Progress, step: str, total: int) -> Callable[[int], None]:
+    """A function that adds to the amount of a step that is done, and reports the sum."""
+    done = 0
 
-    def told(amount: float) -> None:
+    def add(amount: int) -> None:
         nonlocal done
-        done += amount * scale
-        tell(what, round(done), total)
+        done += amount
+        on_progress(step, done, total)
 
-    return told
+    return add
