@@ -20,6 +20,7 @@ from slipstream.commands import (
     train,
     verify,
 )
+from slipstream.commands.terminal import reports_errors
 from slipstream.version import __version__
 
 app = typer.Typer(
@@ -30,25 +31,28 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-app.command("synth")(synth.synth)
-app.command("prepare")(prepare.prepare)
-app.command("profile")(profile.profile)
-app.command("train")(train.train)
-app.command("compare")(compare.compare)
-app.command("ablate")(ablate.ablate)
-app.command("report")(report.report)
-app.command("evaluate")(evaluate.evaluate)
-app.command("predict")(predict.predict)
-app.command("export")(export.export)
-app.command("estimate")(estimate.estimate)
-app.command("verify")(verify.verify)
-app.command("env")(env.env)
+for command in (
+    synth.synth,
+    prepare.prepare,
+    profile.profile,
+    train.train,
+    compare.compare,
+    ablate.ablate,
+    report.report,
+    evaluate.evaluate,
+    predict.predict,
+    export.export,
+    estimate.estimate,
+    verify.verify,
+    env.env,
+):
+    app.command(command.__name__)(reports_errors(command))
 app.add_typer(data.app, name="data")
 
 
 @app.callback(invoke_without_command=True)
 def _options(
-    version: bool = typer.Option(False, "--version", help="Print the version and stop."),
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> None:
     if version:
         print(__version__)

@@ -1,4 +1,4 @@
-"""What a bug report, or a reader of figures, needs to know of a machine."""
+"""What a bug report, or a reader of measurements, needs to know about a machine."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def environment() -> dict[str, Any]:
     """Versions, processor, memory and devices, as JSON.
 
     Example:
-        >>> found = environment()
-        >>> found["slipstream"] == slipstream.__version__, found["cpu"]["usable"] >= 1
+        >>> facts = environment()
+        >>> facts["slipstream"] == slipstream.__version__, facts["cpu"]["usable"] >= 1
         (True, True)
     """
     return {
@@ -29,7 +29,7 @@ def environment() -> dict[str, Any]:
         "cpu": {"name": _cpu_name(), "cores": os.cpu_count(), "usable": _usable()},
         "memory_bytes": _memory(),
         **_torch(),
-        "packages": {name: found for name in _PACKAGES if (found := _version(name))},
+        "packages": {name: number for name in _PACKAGES if (number := _version(name))},
         "variables": {
             name: value
             for name, value in sorted(os.environ.items())
@@ -38,22 +38,23 @@ def environment() -> dict[str, Any]:
     }
 
 
-def in_words(found: dict[str, Any]) -> str:
+def summary_line(facts: dict[str, Any]) -> str:
     """The machine in one line.
 
     Example:
-        >>> in_words({"cpu": {"name": "A CPU", "usable": 2}, "memory_bytes": 4 << 30, "gpus": []})
+        >>> cpu = {"name": "A CPU", "usable": 2}
+        >>> summary_line({"cpu": cpu, "memory_bytes": 4 << 30, "gpus": []})
         'A CPU, 2 cores, 4 GiB of memory, no GPU'
     """
-    gpus = [f"{one['name']} ({one['memory_bytes'] / 2**30:.0f} GiB)" for one in found["gpus"]]
+    gpus = [f"{gpu['name']} ({gpu['memory_bytes'] / 2**30:.0f} GiB)" for gpu in facts["gpus"]]
     return (
-        f"{found['cpu']['name']}, {found['cpu']['usable']} cores, "
-        f"{found['memory_bytes'] / 2**30:.3g} GiB of memory, {' and '.join(gpus) or 'no GPU'}"
+        f"{facts['cpu']['name']}, {facts['cpu']['usable']} cores, "
+        f"{facts['memory_bytes'] / 2**30:.3g} GiB of memory, {' and '.join(gpus) or 'no GPU'}"
     )
 
 
 def _torch() -> dict[str, Any]:
-    """What torch sees; that it cannot be imported is worth knowing too."""
+    """Threads and GPUs of torch, or why it cannot be imported."""
     try:
         import torch
     except Exception as error:
@@ -61,8 +62,8 @@ def _torch() -> dict[str, Any]:
     gpus = []
     if torch.cuda.is_available():
         for number in range(torch.cuda.device_count()):
-            one = torch.cuda.get_device_properties(number)
-            gpus.append({"name": one.name, "memory_bytes": one.total_memory})
+            gpu = torch.cuda.get_device_properties(number)
+            gpus.append({"name": gpu.name, "memory_bytes": gpu.total_memory})
     return {"threads": torch.get_num_threads(), "cuda": torch.version.cuda, "gpus": gpus}
 
 

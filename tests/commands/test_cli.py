@@ -194,7 +194,7 @@ def test_progress_is_shown_in_a_terminal_and_not_in_a_pipe(tmp_path):
         shown += piece
     process.wait()
     assert b"rows/s" in shown
-    assert b"making" in shown
+    assert b"generating" in shown
     assert run_process("synth", "--rows", 1000, "--out", tmp_path / "b").stderr == ""
 
 

@@ -19,11 +19,12 @@ def test_the_parts_are_a_table(data):
     done = run("estimate", data, "--model", "dcn", "--batch-size", 64, "--limit", 100)
     assert done.exit_code == 0, done.stderr
     for part in ("process", "rows", "dense", "activations", "loader", "checkpoint", "sum"):
-        assert f"\n  {part} " in done.stdout
+        assert f"\n{part} " in done.stdout
 
 
 def test_it_takes_the_options_of_train():
     of_train = inspect.signature(train).parameters.keys() - {"to", "resume", "force"}
+    assert "fast_memory" in of_train
     assert of_train <= inspect.signature(estimate).parameters.keys()
 
 

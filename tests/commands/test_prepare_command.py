@@ -148,8 +148,8 @@ def test_a_step_takes_one_line_of_a_narrow_terminal(monkeypatch, width):
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=width, _environ={"TERM": "xterm"})
     monkeypatch.setattr(terminal, "err", console)
-    with terminal.steps("rows") as tell:
-        tell("reading", 270_000_000, 300_000_000)
+    with terminal.progress("rows") as update:
+        update("reading", 270_000_000, 300_000_000)
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue())
     lines = [line for line in re.split(r"[\r\n]+", shown) if line.strip()]
     assert lines

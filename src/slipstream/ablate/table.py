@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from slipstream.ablate.lines import CONTROLS, Line
-from slipstream.report.numbers import signed
+from slipstream.number_format import signed
 from slipstream.report.statistics import Interval, difference, interval
 
 HEADS = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from slipstream.commands.compare import again, terminated_is_interrupted
-from slipstream.commands.terminal import err, out, says_what_is_wrong
+from slipstream.commands.terminal import print_line, warn
 from slipstream.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:  # torch takes seconds to import
@@ -26,7 +26,6 @@ _FIRST = (
 _UNITS = {"s": 1, "min": 60, "h": 3600}
 
 
-@says_what_is_wrong
 def ablate(
     data: Path = typer.Argument(..., metavar="DATA", help="The folder of the data set."),
     to: Path = typer.Option(..., "--out", metavar="DIR", help="The folder of the ablation."),
@@ -68,7 +67,7 @@ def ablate(
     if not names:
         raise ConfigError("No model is named. Leave --models out, or name one.")
     ablation = Ablation(base, names, seeds, to, _groups(only))
-    ablation.check(lambda text: err.print(text, soft_wrap=True))
+    ablation.check(warn)
     failed = _train(ablation, force=force, seconds=seconds)
     _tell(ablation)
     if failed:
@@ -77,9 +76,9 @@ def ablate(
 
 def _train(ablation: Ablation, *, force: bool, seconds: float | None) -> bool:
     """Train, and write what there is also where it is stopped; whether anything failed."""
-    from slipstream.commands.compare_progress import Standing, compare_progress, tell_the_end
+    from slipstream.commands.compare_progress import ComparisonState, compare_progress, show_end
 
-    standing = Standing(ablation.folder, [] if force else ablation.runs)
+    standing = ComparisonState(ablation.folder, [] if force else ablation.runs)
 
     def look() -> None:
         standing.runs, standing.more = ablation.runs, ablation.unknown_controls
@@ -97,24 +96,24 @@ def _train(ablation: Ablation, *, force: bool, seconds: float | None) -> bool:
             failed = ablation.train(tell, force=force, seconds=seconds)
     except KeyboardInterrupt:
         _tell(ablation)
-        raise KeyboardInterrupt(f"Stopped; {standing.told()}. To go on: {again()}") from None
-    return tell_the_end(standing, failed, again())
+        raise KeyboardInterrupt(f"Stopped; {standing.summary()}. To go on: {again()}") from None
+    return show_end(standing, failed, again())
 
 
 def _tell(ablation: Ablation) -> None:
     from slipstream.ablate.table import HEADS, cells, notes
-    from slipstream.commands.results_table import show_table
+    from slipstream.commands.terminal import table
 
     rows = ablation.write(page=True)
     for group in dict.fromkeys(row.group for row in rows):
-        out.print(f"\n{group}", style="bold")
+        print_line(f"\n{group}", style="bold")
         mine = [row for row in rows if row.group == group]
-        show_table(HEADS, [cells(row) for row in mine], _FIRST)
+        table("", HEADS, [cells(row) for row in mine], _FIRST)
         for note in notes(mine):
-            out.print(note, soft_wrap=True)
+            print_line(note)
     if rows:
-        out.print()
-        out.print(f"The table is in {ablation.folder.path / 'ablation.md'}.", soft_wrap=True)
+        print_line()
+        print_line(f"The table is in {ablation.folder.path / 'ablation.md'}.")
 
 
 def parse_time(text: str) -> float:

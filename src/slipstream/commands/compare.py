@@ -13,23 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from slipstream.commands.terminal import err, out, says_what_is_wrong
+from slipstream.commands.terminal import print_line, warn
 from slipstream.errors import ConfigError
-from slipstream.training.strategies import STRATEGIES
 
 if TYPE_CHECKING:  # torch takes seconds to import
     from slipstream.compare.compare import Comparison
 
 
-@says_what_is_wrong
 def compare(
     data: Path | None = typer.Argument(None, metavar="DATA", help="The folder of the data set."),
     to: Path = typer.Option(..., "--out", metavar="DIR", help="The folder of the comparison."),
     strategies: str | None = typer.Option(
         None,
         metavar="NAMES",
-        help="With commas between; plain+random is plain with the rule random. Default: "
-        f"{', '.join(STRATEGIES)}, and plain+random as a control.",
+        help="Separated by commas; plain+random is plain with the rule random. Default: all "
+        "strategies, and plain+random as a control.",
     ),
     skip: str | None = typer.Option(
         None, metavar="RULES", help="Also train each strategy with each of these rules."
@@ -91,7 +89,7 @@ def compare(
     if not base.data:
         raise ConfigError("Say what to train on: slipstream compare DATA --out DIR.")
     comparison = Comparison(base, choices, to)
-    comparison.check(leave_out=not named, say=lambda text: err.print(text, soft_wrap=True))
+    comparison.check(leave_out=not named, say=warn)
     seconds = None if minutes is None else 60 * minutes
     failed = _train(comparison, force=force, keep=keep_checkpoints, seconds=seconds)
     _tell(comparison)
@@ -101,21 +99,21 @@ def compare(
 
 def _train(comparison: Comparison, *, force: bool, keep: bool, seconds: float | None) -> bool:
     """Train, and write what there is also where it is stopped; whether anything failed."""
-    from slipstream.commands.compare_progress import Standing, compare_progress, tell_the_end
+    from slipstream.commands.compare_progress import ComparisonState, compare_progress, show_end
 
-    standing = Standing(comparison.folder, [] if force else comparison.runs)
+    standing = ComparisonState(comparison.folder, [] if force else comparison.runs)
     standing.runs = comparison.runs
     try:
         with terminated_is_interrupted(), compare_progress(standing) as tell:
             failed = comparison.train(tell, force=force, keep=keep, seconds=seconds)
     except KeyboardInterrupt:
         _tell(comparison)
-        raise KeyboardInterrupt(f"Stopped; {standing.told()}. To go on: {again()}") from None
-    return tell_the_end(standing, failed, again())
+        raise KeyboardInterrupt(f"Stopped; {standing.summary()}. To go on: {again()}") from None
+    return show_end(standing, failed, again())
 
 
 def _tell(comparison: Comparison) -> None:
-    from slipstream.commands.results_table import show_results
+    from slipstream.commands.compare_progress import show_results
     from slipstream.report.answer import headline, notes
 
     report = comparison.write()
@@ -123,14 +121,14 @@ def _tell(comparison: Comparison) -> None:
         return
     for one in report.chapters:
         if one.setting.label:
-            out.print(f"\n{one.setting.label}", style="bold", soft_wrap=True)
+            print_line(f"\n{one.setting.label}", style="bold")
         show_results(one.results)
-        out.print()
-        out.print(headline(one.results), style="bold", soft_wrap=True)
+        print_line()
+        print_line(headline(one.results), style="bold")
         for note in (*notes(one.setting, one.results), *one.remarks):
-            out.print(f"- {note}", soft_wrap=True)
+            print_line(f"- {note}")
     folder = comparison.folder.path
-    out.print(f"\nThe report is in {folder / 'report.html'}.", soft_wrap=True)
+    print_line(f"\nThe report is in {folder / 'report.html'}.")
 
 
 def again() -> str:

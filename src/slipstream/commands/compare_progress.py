@@ -1,37 +1,50 @@
-"""A comparison while it goes on: a live table in a terminal, a line for each run elsewhere."""
+"""The progress and the results of a comparison in the terminal."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from statistics import fmean
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
-from rich.text import Text
 
-from slipstream.commands.terminal import err, human
+from slipstream.commands.terminal import can_redraw, err, table, warn
 from slipstream.compare.folder import Folder
 from slipstream.compare.grid import PlannedRun
 from slipstream.compare.runner import Event
+from slipstream.number_format import compact, duration
+from slipstream.report.results import Result
 from slipstream.report.runs import read_run
+from slipstream.report.table import cells
 
-_AROUND = 6  # lines of a terminal that are not variants: headings, how far it is in up to four
+# Columns of the results, the most important first.
+_PRIORITY = (
+    *("strategy", "speed-up", "change of AUC", "AUC", "inputs/s", "skipped", "to the same AUC"),
+    *("bytes moved an input", "found in fast tier", "seeds", "host memory", "device memory"),
+)
+_OTHER_LINES = 6  # lines of the live view that are not variants
 
 
-class Standing:
-    """How far a comparison is.
+def show_results(results: Sequence[Result]) -> None:
+    """Print the results as a table."""
+    names, rows = cells(results, _PRIORITY)
+    table("", names, rows, [name for name in _PRIORITY if name in names])
+
+
+class ComparisonState:
+    """Which runs of a comparison have ended, failed, or are training.
 
     Args:
-        folder: Where it is.
+        folder: The folder of the comparison.
         runs: Its runs.
-        clock: Tells the time.
+        clock: Returns the time in seconds.
 
     Attributes:
-        more: Runs that may come to these, at most: which they are depends on what comes out.
-        titles: What to call variants, where not by what they change.
+        more: Runs that may be added to these, at most.
+        titles: Names of variants to show instead of what they change.
     """
 
     def __init__(
@@ -43,165 +56,143 @@ class Standing:
         self.folder, self.runs, self.clock = folder, runs, clock
         self.more = 0
         self.titles: Mapping[str, str] = {}
-        self._heard: list[str] = []  # variants, those heard of last at the end
-        self.now: Event | None = None
+        self.current: Event | None = None
         self.seconds: list[float] = []
         self.failed: set[str] = set()
         self.scores: dict[str, list[tuple[float | None, float | None]]] = {}
-        for one in runs:
-            if folder.ended(one):
-                self._note(one)
+        for run in runs:
+            if folder.ended(run):
+                self._add_scores(run)
 
-    def hear(self, event: Event) -> None:
-        """Take note of what happened."""
-        self._heard = [one for one in self._heard if one != event.run.variant]
-        self._heard.append(event.run.variant)
-        self.now = event if event.state == "running" else None
+    def update(self, event: Event) -> None:
+        """Record an event."""
+        self.current = event if event.state == "running" else None
         if event.state == "ended":
             self.seconds.append(event.seconds)
-            self._note(event.run)
+            self._add_scores(event.run)
         elif event.state == "failed":
             self.failed.add(event.run.name)
 
-    def _note(self, one: PlannedRun) -> None:
-        run = read_run(self.folder.run(one))
+    def _add_scores(self, planned: PlannedRun) -> None:
+        run = read_run(self.folder.run(planned))
         auc = (run.summary or {}).get("auc")
-        self.scores.setdefault(one.variant, []).append((auc, run.inputs_per_second))
+        self.scores.setdefault(planned.variant, []).append((auc, run.inputs_per_second))
 
     @property
     def done(self) -> int:
         """Runs that have ended."""
         return sum(map(len, self.scores.values()))
 
-    @property
-    def seconds_left(self) -> float | None:
-        """How long the rest takes if it goes on like this."""
-        if not self.seconds:
-            return None
-        left = len(self.runs) + self.more - self.done - len(self.failed)
-        spent = self.now.seconds if self.now else 0.0
-        return max(0.0, left * sum(self.seconds) / len(self.seconds) - spent)
-
-    def told(self) -> str:
-        """How far it is, in a few words."""
+    def summary(self) -> str:
+        """How many runs have ended, and how long the others will take."""
         more = f" and up to {self.more} controls" if self.more else ""
         text = f"{self.done} of {len(self.runs)} runs{more} have ended"
         if self.failed:
             text += f", {len(self.failed)} failed"
-        seconds = self.seconds_left
-        return text if not seconds else f"{text}, about {_time(seconds)} left"
+        left = len(self.runs) + self.more - self.done - len(self.failed)
+        if not self.seconds or not left:
+            return text
+        spent = self.current.seconds if self.current else 0.0
+        return f"{text}, about {duration(max(0.0, left * fmean(self.seconds) - spent))} left"
 
-    def called(self, one: PlannedRun) -> str:
+    def name(self, run: PlannedRun) -> str:
         """What to call a run."""
-        title = self.titles.get(one.variant)
-        return one.name if title is None else f"{title}, seed {one.config.seed}"
+        title = self.titles.get(run.variant)
+        return run.name if title is None else f"{title}, seed {run.config.seed}"
 
-    def table(self, most: int | None = None) -> Table:
-        """A line for each variant, and one for how far it is.
+    def table(self, lines: int | None = None) -> Table:
+        """One line for each variant, and one for the summary.
 
         Args:
-            most: Show no more variants than that: those heard of last, and what comes next.
+            lines: Show at most so many variants: those that have not been completed first.
         """
-        table = Table(box=None, pad_edge=False, title_justify="left")
-        titles = self._titles(most)
-        longest = max(map(len, titles.values()))
-        # Where it is narrow, what goes on now is cut off first.
-        for name, least in (("strategy", min(longest, 30)), ("runs", 5), ("AUC", 6)):
-            table.add_column(name, no_wrap=True, min_width=least)
-        table.add_column("inputs/s", no_wrap=True, min_width=8)
-        table.add_column("now", no_wrap=True)
-        for variant, title in titles.items():
-            seen = self.scores.get(variant, [])
-            total = sum(one.variant == variant for one in self.runs)
-            table.add_row(
-                Text(title),
-                f"{len(seen)}/{total}",
-                _mean([auc for auc, _ in seen], lambda mean: f"{mean:.4f}"),
-                _mean([rate for _, rate in seen], human),
-                Text(self._now(variant)),
+        planned = [run.variant for run in self.runs]
+        variants = list(dict.fromkeys(planned))
+        if lines is not None and len(variants) > lines:
+            complete = [v for v in variants if len(self.scores.get(v, [])) == planned.count(v)]
+            variants = [v for v in variants if v not in complete][:lines] or variants[-lines:]
+        grid = Table(box=None, pad_edge=False)
+        longest = max((len(self.titles.get(variant, variant)) for variant in variants), default=0)
+        # A narrow terminal cuts off the last column first.
+        for heading, least in (("strategy", min(longest, 30)), ("runs", 5), ("AUC", 6)):
+            grid.add_column(heading, no_wrap=True, min_width=least)
+        grid.add_column("inputs/s", no_wrap=True, min_width=8)
+        grid.add_column("now", no_wrap=True)
+        for variant in variants:
+            scores = self.scores.get(variant, [])
+            aucs = [auc for auc, _ in scores if auc is not None]
+            rates = [rate for _, rate in scores if rate is not None]
+            grid.add_row(
+                self.titles.get(variant, variant),
+                f"{len(scores)}/{planned.count(variant)}",
+                f"{fmean(aucs):.4f}" if aucs else "",
+                compact(fmean(rates)) if rates else "",
+                self._current(variant),
             )
-        hidden = len({one.variant for one in self.runs}) - len(titles)
-        table.caption = self.told() + (f"; {hidden} lines are not shown" if hidden else "")
-        table.caption_justify = "left"
-        return table
+        hidden = len(set(planned)) - len(variants)
+        grid.caption = self.summary() + (f"; {hidden} strategies are not shown" if hidden else "")
+        grid.caption_justify = "left"
+        return grid
 
-    def _titles(self, most: int | None) -> dict[str, str]:
-        """The variants to show, with what to call them."""
-        variants = list(dict.fromkeys(one.variant for one in self.runs))
-        if most is not None and len(variants) > most:
-            heard = [one for one in self._heard if one in variants]
-            new = [one for one in variants if one not in heard and one not in self.scores]
-            kept = {*heard[-max(1, most - 1) :]}
-            kept |= {*new[: max(0, most - len(kept))]}
-            variants = [one for one in variants if one in kept]
-        return {one: self.titles.get(one, one) for one in variants}
-
-    def _now(self, variant: str) -> str:
-        if self.now is None or self.now.run.variant != variant:
+    def _current(self, variant: str) -> str:
+        event = self.current
+        if event is None or event.run.variant != variant:
             return ""
-        line = self.now.line
-        name = f"seed {self.now.run.config.seed}"
-        if line is None:
-            return f"{name}: starting, {_time(self.now.seconds)}"
-        auc = line.get("auc")
-        shown = "" if auc is None else f", AUC lately {auc:.4f}"
-        return f"{name}: {human(line['position'])} inputs{shown}"
+        name = f"seed {event.run.config.seed}"
+        if event.line is None:
+            return f"{name}: starting, {duration(event.seconds)}"
+        auc = event.line.get("auc")
+        recent = "" if auc is None else f", recent AUC {auc:.4f}"
+        return f"{name}: {compact(event.line['position'])} inputs{recent}"
 
 
 @contextmanager
 def compare_progress(
-    standing: Standing, console: Console = err
+    state: ComparisonState, console: Console = err
 ) -> Iterator[Callable[[Event], None]]:
-    """Shows how far a comparison is."""
-    if console.is_terminal and os.environ.get("TERM") != "dumb":
-        with Live(console=console, auto_refresh=False, transient=True) as live:
+    """Show a live table in a terminal, elsewhere a line for each run.
 
-            def show(event: Event) -> None:
-                standing.hear(event)
-                if event.state in ("failed", "stopped"):
-                    console.print(_line(event, standing), soft_wrap=True)
-                live.update(standing.table(max(3, console.height - _AROUND)), refresh=True)
+    Yields a function of an event of the comparison.
+    """
+    live = Live(console=console, auto_refresh=False, transient=True)
+    redraw = can_redraw(console)
 
-            yield show
+    def update(event: Event) -> None:
+        state.update(event)
+        if event.state != "running" and not (redraw and event.state in ("ended", "found")):
+            console.print(_line(event, state), soft_wrap=True)
+        if redraw:
+            live.update(state.table(max(3, console.height - _OTHER_LINES)), refresh=True)
+
+    if not redraw:
+        yield update
         return
-
-    def say(event: Event) -> None:
-        standing.hear(event)
-        if event.state != "running":
-            console.print(_line(event, standing), soft_wrap=True)
-
-    yield say
+    with live:
+        yield update
 
 
-def _line(event: Event, standing: Standing) -> str:
-    name = standing.called(event.run)
+def _line(event: Event, state: ComparisonState) -> str:
+    name = state.name(event.run)
     if event.state == "found":
         return f"{name}: had ended before"
     if event.state == "failed":
         return f"{name}: failed. {event.why}"
     if event.state == "stopped":
-        return f"{name}: stopped and saved"
-    auc, rate = standing.scores[event.run.variant][-1]
-    shown = "undefined" if auc is None else f"{auc:.4f}"
-    speed = "" if rate is None else f", {human(rate)} inputs/s"
-    return f"{name}: AUC {shown}{speed}; {standing.told()}"
+        return f"{name}: stopped; a checkpoint is saved"
+    auc, rate = state.scores[event.run.variant][-1]
+    score = "undefined" if auc is None else f"{auc:.4f}"
+    speed = "" if rate is None else f", {compact(rate)} inputs/s"
+    return f"{name}: AUC {score}{speed}; {state.summary()}"
 
 
-def _mean(values: Sequence[float | None], shown: Callable[[float], str]) -> str:
-    known = [one for one in values if one is not None]
-    return shown(sum(known) / len(known)) if known else ""
+def show_end(state: ComparisonState, failed: Sequence[Event], again: str) -> bool:
+    """Print what is left to train, how to continue, and what failed.
 
-
-def _time(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def tell_the_end(standing: Standing, failed: Sequence[Event], go_on: str) -> bool:
-    """Say what is left to train, how to go on, and what failed; whether anything did."""
-    if standing.done + len(failed) < len(standing.runs):
-        err.print(f"Time is up; {standing.told()}. To go on: {go_on}", soft_wrap=True)
+    Returns:
+        Whether any run failed.
+    """
+    if state.done + len(failed) < len(state.runs):
+        warn(f"The time limit is reached; {state.summary()}. To continue: {again}")
     for event in failed:
-        err.print(f"{event.run.name} failed: {event.why}", soft_wrap=True)
+        warn(f"{event.run.name} failed: {event.why}")
     return bool(failed)

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from slipstream.commands.terminal import err, human, out, progress, says_what_is_wrong, table
-from slipstream.data.dictionary import Dictionary, decode
-from slipstream.data.inputs import Array
-from slipstream.data.layout import PARTS
+from slipstream.commands.terminal import print_line, progress_bar, reports_errors, table, warn
 from slipstream.errors import ConfigError, did_you_mean
-from slipstream.ordering import InputOrder
-from slipstream.skew import pooled, top_share
+from slipstream.number_format import compact, size
 
-if TYPE_CHECKING:  # torch takes seconds to import: commands do so when they run
+if TYPE_CHECKING:  # torch takes seconds to import: commands import it when they run
     from slipstream.data.dataset import Dataset, Part
+    from slipstream.data.dictionary import Dictionary
+    from slipstream.data.inputs import Array
 
 app = typer.Typer(
     help="Look at a packed data set, check it, read it.",
@@ -28,31 +26,31 @@ _FOLDER = typer.Argument(..., metavar="DIR", help="The folder of the data set.")
 
 
 @app.command("show")
-@says_what_is_wrong
+@reports_errors
 def show(
     folder: Path = _FOLDER,
-    inputs: int = typer.Option(3, min=0, help="How many of the first inputs to decode."),
+    inputs: int = typer.Option(3, min=0, help="How many examples to decode."),
 ) -> None:
-    """Show what is in a data set: parts, columns, skew, and the first inputs as raw values.
+    """Show a data set: its parts and tables, their skew, and the first examples decoded.
 
     Example: slipstream data show clicks
     """
     from slipstream.data.dataset import Dataset
 
     dataset = Dataset.open(folder)
-    out.print(_headline(dataset), soft_wrap=True)
+    print_line(_headline(dataset))
     _show_parts(dataset)
     _show_tables(dataset)
     for number in range(min(inputs, len(dataset.train))):
-        out.print(_decoded(dataset, dataset.train, number), soft_wrap=True)
+        print_line(_decoded(dataset, dataset.train, number))
 
 
 @app.command("verify")
-@says_what_is_wrong
+@reports_errors
 def verify_command(folder: Path = _FOLDER) -> None:
-    """Read every byte of a data set and check it: checksums, ids in range, counts.
+    """Check every byte of a data set: checksums, ids in range, counts.
 
-    Exit status 1 if anything is wrong, naming the files.
+    Names the damaged files; the exit status is then 1.
 
     Example: slipstream data verify clicks
     """
@@ -61,56 +59,54 @@ def verify_command(folder: Path = _FOLDER) -> None:
 
     files = read_manifest(folder).files
     total = sum(info.bytes for info in files.values())
-    with progress("checking", total, "B") as done:
-        problems = verify(folder, done)
+    with progress_bar("checking", total, "B") as advance:
+        problems = verify(folder, advance)
     for problem in problems:
-        err.print(f"slipstream: {problem}", soft_wrap=True)
+        warn(f"slipstream: {problem}")
     if problems:
         raise typer.Exit(1)
-    out.print(
-        f"{folder}: {len(files)} files, {human(total)}B, all as they should be.", soft_wrap=True
-    )
+    print_line(f"{folder}: {len(files)} files, {size(total)}, no errors.")
 
 
 @app.command("read")
-@says_what_is_wrong
+@reports_errors
 def read(
     folder: Path = _FOLDER,
-    part: str = typer.Option("train", help=f"One of {', '.join(PARTS)}."),
-    batch_size: int = typer.Option(2048, min=1, help="Inputs a batch."),
+    part: str = typer.Option("train", help="train, validation or evaluation."),
+    batch_size: int = typer.Option(2048, min=1, help="Examples in a batch."),
     shuffle: int | None = typer.Option(None, help="Shuffle by blocks with this seed."),
-    epochs: int = typer.Option(1, min=1, help="How often to read every input."),
-    limit: int | None = typer.Option(None, min=0, help="Read the first inputs only."),
+    epochs: int = typer.Option(1, min=1, help="How often to read the part."),
+    limit: int | None = typer.Option(None, min=0, help="Read the first examples only."),
 ) -> None:
-    """Read inputs through the loader, as training does, and say how fast that went.
+    """Read a data set through the loader, as training does, and report how fast that is.
 
     Example: slipstream data read clicks --batch-size 16384 --shuffle 1
     """
     from slipstream.data.dataset import Dataset
     from slipstream.data.loader import Loader
+    from slipstream.ordering import InputOrder
 
     dataset = Dataset.open(folder)
-    if part not in PARTS:
-        raise ConfigError(f"There is no part {part!r}.{did_you_mean(part, PARTS)}")
+    if part not in dataset.parts:
+        raise ConfigError(f"There is no part {part!r}.{did_you_mean(part, dataset.parts)}")
     source = dataset.parts[part]
     order = InputOrder(len(source), seed=shuffle, epochs=epochs, limit=limit)
     inputs, batches, positives = 0, 0, 0.0
     begun = time.perf_counter()
     with (
-        progress("reading", len(order), "inputs") as done,
+        progress_bar("reading", len(order), "inputs") as advance,
         Loader(source, batch_size, order=order) as loader,
     ):
         for batch in loader:
             inputs += batch.n_valid
             batches += 1
             positives += float(batch.labels.sum())
-            done(batch.n_valid)
+            advance(batch.n_valid)
     seconds = time.perf_counter() - begun
     rate = f", {positives / inputs:.2%} positive" if inputs else ""
-    out.print(
+    print_line(
         f"{inputs:,} inputs in {batches:,} batches{rate}, in {seconds:.2f} s "
-        f"({human(inputs / seconds)} inputs/s)",
-        soft_wrap=True,
+        f"({compact(inputs / seconds)} inputs/s)"
     )
 
 
@@ -118,20 +114,22 @@ def _headline(dataset: Dataset) -> str:
     source = dataset.manifest.source
     origin = source["kind"]
     if origin == "synthetic":
-        origin = f"built-in data of shape {source['shape']}, seed {source['seed']}"
+        origin = f"synthetic data of shape {source['shape']}, seed {source['seed']}"
         origin += f", drift {source['drift']}"
     elif origin == "log":
         origin = f"{source['format']} log of {source['rows_read']:,} rows"
         if source["rows_set_aside"]:
             origin += f", {source['rows_set_aside']:,} set aside"
-    size = sum(info.bytes for info in dataset.manifest.files.values())
+    total = sum(info.bytes for info in dataset.manifest.files.values())
     schema = dataset.schema
-    also = [name for name, there in (("weights", schema.weights), ("times", schema.times)) if there]
+    extra = [
+        name for name, present in (("weights", schema.weights), ("times", schema.times)) if present
+    ]
     bad = sum(dataset.manifest.bad_rows.values())
     return (
-        f"{dataset.folder}: {origin}; {human(size)}B; {len(schema.columns)} columns in "
+        f"{dataset.folder}: {origin}; {size(total)}; {len(schema.columns)} columns in "
         f"{len(schema.tables)} tables, {len(schema.dense)} dense values"
-        + "".join(f", {name}" for name in also)
+        + "".join(f", {name}" for name in extra)
         + (f"; {bad:,} bad rows set aside" if bad else "")
     )
 
@@ -148,24 +146,32 @@ def _show_parts(dataset: Dataset) -> None:
 
 
 def _show_tables(dataset: Dataset) -> None:
-    everything, rows = [], []
-    for one in dataset.schema.tables:
-        counts = dataset.counts(one.name)
-        everything.append(counts)
-        unseen = int(counts[one.unseen]) / max(1, int(counts.sum()))
+    from slipstream.skew import pooled
+
+    all_counts, rows = [], []
+    for shared in dataset.schema.tables:
+        counts = dataset.counts(shared.name)
+        all_counts.append(counts)
+        unseen = int(counts[shared.unseen]) / max(1, int(counts.sum()))
         used = [
             column.name if column.kind == "single" else f"{column.name} ({column.kind})"
             for column in dataset.schema.columns
-            if column.table == one.name
+            if column.table == shared.name
         ]
-        rows.append([one.name, *_skew(counts), f"{unseen:.1%}", ", ".join(used)])
-    if len(everything) > 1:
-        rows.append(["all", *_skew(pooled(everything)), "", ""])
+        rows.append([shared.name, *_skew(counts), f"{unseen:.1%}", ", ".join(used)])
+    if len(all_counts) > 1:
+        rows.append(["all", *_skew(pooled(all_counts)), "", ""])
     names = ["table", "rows", "top 0.1 %", "top 1 %", "top 10 %", "unseen", "columns"]
-    table("Tables, and the share of training accesses that their top rows take", names, rows)
+    table(
+        "Tables, and the share of lookups in training that go to their most popular rows",
+        names,
+        rows,
+    )
 
 
 def _skew(counts: Array) -> list[str]:
+    from slipstream.skew import top_share
+
     shares = [
         f"{top_share(counts, share):.1%}" if len(counts) * share >= 1 else "-"
         for share in (0.001, 0.01, 0.1)
@@ -174,7 +180,9 @@ def _skew(counts: Array) -> list[str]:
 
 
 def _decoded(dataset: Dataset, part: Part, number: int) -> str:
-    """One input as it stood in the log."""
+    """One example: its ids as raw values of the log, its dense values as they are stored."""
+    from slipstream.data.dictionary import decode
+
     schema = dataset.schema
     (run,) = part.runs(number, number + 1)
     words = [f"{schema.label}={run.labels[0]:g}"]

@@ -6,30 +6,29 @@ import json
 
 import typer
 
-from slipstream.commands.terminal import out, says_what_is_wrong
+from slipstream.commands.terminal import print_line
 
 
-@says_what_is_wrong
 def env(
-    as_json: bool = typer.Option(False, "--json", help="Print it as JSON instead."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON, for programs."),
 ) -> None:
     """Print versions, processor, memory and devices: what a bug report needs.
 
     Example: slipstream env
     """
-    from slipstream.environment import environment, in_words
+    from slipstream.environment import environment, summary_line
 
-    found = environment()
+    facts = environment()
     if as_json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(facts, indent=2))
         return
-    out.print(f"slipstream {found['slipstream']}, Python {found['python']}, {found['system']}")
-    out.print(in_words(found), soft_wrap=True)
-    out.print(f"torch uses {found['threads']} threads, CUDA {found['cuda'] or 'is not built in'}")
-    if "torch_error" in found:
-        out.print(f"torch cannot be imported: {found['torch_error']}", soft_wrap=True)
-    told = ", ".join(f"{name} {version}" for name, version in found["packages"].items())
-    out.print(told, soft_wrap=True)
-    if found["variables"]:
-        told = ", ".join(f"{name}={value}" for name, value in found["variables"].items())
-        out.print(told, soft_wrap=True)
+    print_line(f"slipstream {facts['slipstream']}, Python {facts['python']}, {facts['system']}")
+    print_line(summary_line(facts))
+    if "torch_error" in facts:
+        print_line(f"torch cannot be imported: {facts['torch_error']}")
+    else:
+        cuda = f"CUDA {facts['cuda']}" if facts["cuda"] else "torch is built without CUDA"
+        print_line(f"torch uses {facts['threads']} threads, {cuda}")
+    print_line(", ".join(f"{name} {version}" for name, version in facts["packages"].items()))
+    if facts["variables"]:
+        print_line(", ".join(f"{name}={value}" for name, value in facts["variables"].items()))

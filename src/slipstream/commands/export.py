@@ -6,48 +6,47 @@ from pathlib import Path
 
 import typer
 
-from slipstream.commands.sizes import bytes_of, size
-from slipstream.commands.terminal import out, says_what_is_wrong
+from slipstream.commands.terminal import print_line
+from slipstream.number_format import parse_size_option, size
 
 
-@says_what_is_wrong
 def export(
     run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run."),
-    to: Path = typer.Option(..., "--out", metavar="DIR", help="The folder to make."),
+    to: Path = typer.Option(..., "--out", metavar="DIR", help="The folder to create."),
     inside: str = typer.Option(
-        "2G", help="How many bytes of tables to put into the program; larger ones stay outside."
+        "2G", metavar="SIZE", help="Store at most this much of the tables in the program."
     ),
-    force: bool = typer.Option(False, "--force", help="Replace an export that is there."),
+    force: bool = typer.Option(False, "--force", help="Replace an existing export."),
 ) -> None:
-    """Write a run's model as weights in safetensors, and as a program that needs only PyTorch.
+    """Export a run's model: weights as safetensors, and a program that needs only PyTorch.
 
-    The program takes dense values and ids and gives logits; export.json says in what order. It is
-    loaded with torch.export.load("DIR/model.pt2").module().
+    The program takes dense values and ids and returns logits; export.json lists its inputs in
+    order. Load it with torch.export.load("DIR/model.pt2").module().
 
     Example: slipstream export run --out model
     """
     from slipstream.training.export import export_run
 
-    made = export_run(run, to, inside_bytes=bytes_of("inside", inside), force=force)
-    program, tables = made["program"], made["tables"]
-    files = sorted({one["file"] for one in made["weights"].values()})
-    within = sum(one["bytes"] for one in tables.values() if one["inside"])
-    out.print(
-        f"{to}: model.pt2, {size(program['bytes'])} with {size(within)} of tables; "
-        f"{', '.join(files)}; export.json",
-        soft_wrap=True,
+    description = export_run(
+        run, to, inside_bytes=parse_size_option("--inside", inside), force=force
     )
-    outside = [name for name, one in tables.items() if not one["inside"]]
+    program, tables = description["program"], description["tables"]
+    files = sorted({weight["file"] for weight in description["weights"].values()})
+    stored = sum(table["bytes"] for table in tables.values() if table["inside"])
+    print_line(
+        f"{to}: model.pt2, {size(program['bytes'])} with {size(stored)} of tables; "
+        f"{', '.join(files)}; export.json"
+    )
+    outside = [name for name, table in tables.items() if not table["inside"]]
     if outside:
         left = size(sum(tables[name]["bytes"] for name in outside))
-        out.print(
-            f"{len(outside)} tables, {left}, are not in the program, because all together would "
-            f"take more than {inside}: hand them to it with every call, after the other inputs "
-            f"({', '.join(outside)}).",
-            soft_wrap=True,
+        print_line(
+            f"{len(outside)} tables ({left}) are not in the program, because all tables together "
+            f"take more than {inside}. Pass them with every call, after the other inputs: "
+            f"{', '.join(outside)}."
         )
-    if not made["ended"]:
-        out.print(
-            f"The run has not ended: this is how it stood at input {made['position']:,}.",
-            soft_wrap=True,
+    if not description["ended"]:
+        print_line(
+            "The run has not ended. The export holds its newest checkpoint, at input "
+            f"{description['position']:,}."
         )

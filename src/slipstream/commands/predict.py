@@ -11,33 +11,32 @@ from typing import IO
 
 import typer
 
-from slipstream.commands.terminal import err, says_what_is_wrong
+from slipstream.commands.terminal import warn
 from slipstream.errors import ConfigError
 
 
-@says_what_is_wrong
 def predict(
     run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run."),
     format: str = typer.Argument(..., metavar="FORMAT", help="criteo, avazu or table."),
     inputs: list[Path] = typer.Argument(..., metavar="INPUT...", help="Files of raw rows."),
     to: Path | None = typer.Option(
-        None, "--out", metavar="FILE", help="Where to write; left out, to the terminal or pipe."
+        None, "--out", metavar="FILE", help="The file to write. Default: stdout."
     ),
-    schema: Path | None = typer.Option(None, help="For table: the schema file."),
+    schema: Path | None = typer.Option(None, help="The schema file, for the format table."),
     data: Path | None = typer.Option(
-        None, help="The run's data set, for its dictionary, if it is not where it was."
+        None, help="The run's data set, whose dictionary is needed, if it was moved."
     ),
     batch_size: int | None = typer.Option(
-        None, help="Inputs to predict at once; left out, as in training."
+        None, help="Examples to predict at once. Default: as in training."
     ),
     bad_rows: str = typer.Option(
-        "error", help="error, or skip: nan in the place of rows that cannot be read."
+        "error", help="error, or skip: print nan for a row that cannot be read."
     ),
 ) -> None:
-    """Predict the probability of a click for raw rows, with the ids of the run's data set.
+    """Predict the probability of a click for each row of raw logs.
 
-    One number a line, in the order of the rows, without a header: line 7 belongs to row 7. The
-    rows look as those that were given to prepare, and may lack the label.
+    Prints one number per line, without a header: line 7 belongs to row 7. The rows have the format
+    of the log that was prepared; the label may be missing.
 
     Example: slipstream predict run criteo new.tsv --out clicks.txt
     """
@@ -45,8 +44,8 @@ def predict(
     from slipstream.training.predict import predict_rows
 
     if to is not None and (to.is_dir() or not to.parent.is_dir()):
-        what = f"{to} is a folder" if to.is_dir() else f"There is no folder {to.parent}"
-        raise ConfigError(f"{what}; --out needs the name of a file in a folder that exists.")
+        problem = f"{to} is a folder" if to.is_dir() else f"There is no folder {to.parent}"
+        raise ConfigError(f"{problem}. --out needs the name of a file in an existing folder.")
     blocks = predict_rows(
         run,
         log_spec(format, {"schema": schema}),
@@ -54,35 +53,35 @@ def predict(
         data=data,
         batch_size=batch_size,
         bad_rows=bad_rows,  # type: ignore[arg-type]
-        say=lambda text: err.print(text, soft_wrap=True),
+        say=warn,
     )
     count = 0
-    with _written(to) as file:
+    with _output(to) as file:
         for block in blocks:
             count += len(block)
-            # The shortest text that is read as the same float32.
+            # The shortest text that parses to the same float32.
             file.write("".join(f"{value!s}\n" for value in block))
     if to is not None:
-        err.print(f"{to}: {count:,} predictions", soft_wrap=True)
+        warn(f"{to}: {count:,} predictions")
 
 
 @contextlib.contextmanager
-def _written(path: Path | None) -> Iterator[IO[str]]:
-    """A file that has its name once it is whole, or the output of this process."""
+def _output(path: Path | None) -> Iterator[IO[str]]:
+    """A file that gets its name once it is complete, or stdout."""
     if path is None:
         try:
             yield sys.stdout
             sys.stdout.flush()
-        except BrokenPipeError:  # whoever reads our output has enough
+        except BrokenPipeError:  # the reader has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(0) from None
         return
-    aside = path.with_name(f"{path.name}.partial")
+    partial = path.with_name(f"{path.name}.partial")
     try:
-        with aside.open("w", encoding="ascii") as file:
+        with partial.open("w", encoding="ascii") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        aside.replace(path)
+        partial.replace(path)
     finally:
-        aside.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)

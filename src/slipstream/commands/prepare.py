@@ -8,12 +8,11 @@ from pathlib import Path
 
 import typer
 
-from slipstream.commands.sizes import bytes_of
-from slipstream.commands.terminal import human, out, says_what_is_wrong, steps
+from slipstream.commands.terminal import print_line, progress
 from slipstream.errors import ConfigError
+from slipstream.number_format import compact, parse_size_option
 
 
-@says_what_is_wrong
 def prepare(
     format: str = typer.Argument(..., help="criteo, avazu, taobao or table."),
     inputs: list[Path] = typer.Argument(None, metavar="INPUT...", help="Files, in time order."),
@@ -72,23 +71,22 @@ def prepare(
         validation=_share("validation", validation),  # type: ignore[arg-type]
         evaluation=_share("evaluation", evaluation),  # type: ignore[arg-type]
         seed=None if draws and split != "random" else seed,
-        memory=bytes_of("memory", memory),
+        memory=parse_size_option("--memory", memory),
         bad_rows=bad_rows,  # type: ignore[arg-type]
         max_bad=max_bad,
         dictionary=dictionary,
         extend=extend,
     )
     begun = time.perf_counter()
-    with steps("rows") as progress:
-        run(spec, inputs, to, options, force=force, progress=progress)
+    with progress("rows") as update:
+        run(spec, inputs, to, options, force=force, progress=update)
     seconds = time.perf_counter() - begun
     made = read_manifest(to)
     read, aside = made.source["rows_read"], made.source["rows_set_aside"]
     parts = ", ".join(f"{part.rows:,} {name}" for name, part in made.parts.items())
-    out.print(
+    print_line(
         f"{to}: {read:,} rows read, {aside:,} set aside; inputs: {parts}; in {seconds:.1f} s "
-        f"({human(read / seconds)} rows/s)",
-        soft_wrap=True,
+        f"({compact(read / seconds)} rows/s)"
     )
 
 

@@ -9,39 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from slipstream.commands.terminal import human, out, says_what_is_wrong, steps, table
-from slipstream.report.numbers import size
+from slipstream.commands.config_options import ConfigOptions, config_options
+from slipstream.commands.terminal import print_line, progress, table
+from slipstream.number_format import compact, size
 
 if TYPE_CHECKING:
     from slipstream.data.dataset import Dataset
     from slipstream.embedding.spec import Layout
 
 
-@says_what_is_wrong
+@config_options("model", "fast_memory")
 def profile(
+    *,
     data: Path = typer.Argument(..., metavar="DATA", help="The folder of the packed data set."),
-    config: Path | None = typer.Option(
-        None, metavar="FILE", help="A YAML file, as for train: its model and optimizers count."
-    ),
-    model: str | None = typer.Option(
-        None, help="dlrm, tbsm, dcn, deepfm or wide_deep.", show_default="dlrm"
-    ),
-    settings: list[str] = typer.Option(
-        [], "--set", metavar="KEY=VALUE", help="Any key of the config."
-    ),
-    fast_memory: str | None = typer.Option(
-        None,
-        metavar="SIZE",
-        help="The budget of fast memory: 256MiB, 5% of all rows, or auto, the least whose rows "
-        "take 95 % of accesses.",
-        show_default="auto, or what FILE says",
-    ),
+    options: ConfigOptions,
     sample_batches: int = typer.Option(
         300, min=1, help="Batches to plan for the what-if table; the middle third is counted."
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print everything as JSON instead."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON, for programs."),
     plots: Path | None = typer.Option(
-        None, metavar="DIR", help="Also draw the access and coverage curves, as SVG, into a folder."
+        None, metavar="DIR", help="Also write the access and coverage curves as SVG files here."
     ),
 ) -> None:
     """See how skewed a data set is, and what fast memory would do for it. Trains nothing.
@@ -52,35 +39,33 @@ def profile(
 
     Example: slipstream profile clicks --model deepfm --fast-memory 256MiB --plots curves
     """
-    from slipstream.config import Config
     from slipstream.data.dataset import Dataset
     from slipstream.skew.profile import profile as profile_of
     from slipstream.training.build import model_of, order_of
 
-    budget = fast_memory or (None if config else "auto")
-    options = {"model.name": model, "placement.fast_memory": budget}
-    flags = [f"{key}={json.dumps(value)}" for key, value in options.items() if value is not None]
-    chosen = (Config.read(config) if config else Config()).with_settings([*flags, *settings])
+    if options.file is None and options.flags["placement.fast_memory"] is None:
+        options.flags["placement.fast_memory"] = "auto"
+    config = options.config()
     dataset = Dataset.open(data)
-    layout = model_of(chosen, dataset).layout
-    with steps("inputs") as on_progress:
+    layout = model_of(config, dataset).layout
+    with progress("inputs") as on_progress:
         result = profile_of(
             dataset,
             layout,
-            order_of(chosen, dataset),
-            fast_memory=chosen.placement.fast_memory,
-            batch_size=chosen.batch_size,
+            order_of(config, dataset),
+            fast_memory=config.placement.fast_memory,
+            batch_size=config.batch_size,
             sample_batches=sample_batches,
-            window=chosen.placement.window,
+            window=config.placement.window,
             on_progress=on_progress,
         )
     if plots is not None:
         _draw(dataset, layout, result, plots)
     if as_json:
-        json.dump({"data": str(data), "model": chosen.model.name, **result}, sys.stdout, indent=2)
+        json.dump({"data": str(data), "model": config.model.name, **result}, sys.stdout, indent=2)
         print()
         return
-    _show(result, f"{data}: {chosen.model.name}, {result['rows']:,} rows")
+    _show(result, f"{data}: {config.model.name}, {result['rows']:,} rows")
 
 
 def _draw(dataset: Dataset, layout: Layout, result: dict[str, Any], folder: Path) -> None:
@@ -99,7 +84,7 @@ def _draw(dataset: Dataset, layout: Layout, result: dict[str, Any], folder: Path
 
 def _show(result: dict[str, Any], title: str) -> None:
     sizes = " and ".join(f"{bytes_} bytes" for bytes_ in result["row_bytes"])
-    _print(
+    print_line(
         f"{title} of {sizes}, {size(result['bytes'])} with optimizer state; "
         f"{result['accesses']:,} accesses by {result['inputs']:,} inputs"
     )
@@ -113,7 +98,7 @@ def _show(result: dict[str, Any], title: str) -> None:
                 f"{rows['rows']:,}",
                 size(rows["bytes"]),
                 *(f"{rows['top'][share]:.1%}" for share in shares),
-                human(rows["accesses"]),
+                compact(rows["accesses"]),
             ]
             for rows in result["tables"]
         ],
@@ -136,11 +121,11 @@ def _show(result: dict[str, Any], title: str) -> None:
     )
     _show_what_if(result)
     budget = result["fast_memory"]
-    _print(
+    print_line(
         f"Fast memory of {budget['budget']} ({size(budget['bytes'])}): holds {budget['rows']:,} "
         f"rows that take {budget['access_share']:.1%} of accesses"
     )
-    _print(
+    print_line(
         f"  The least that works is {budget['least_bytes']:,} bytes, where one batch fits; with "
         f"{budget['every_batch_fits_bytes']:,} bytes every batch does."
     )
@@ -174,15 +159,11 @@ def _copies(outcome: dict[str, Any], batches: int) -> list[str]:
 
 def _show_calibration(calibration: dict[str, Any]) -> None:
     if "why_not" in calibration:
-        _print(f"  {calibration['why_not']}")
+        print_line(f"  {calibration['why_not']}")
         return
     rows = calibration["rows"]
-    _print(
+    print_line(
         f"  By a sample of {calibration['inputs']:,} inputs: rows with {calibration['threshold']} "
         f"or more accesses in it are hot, about {rows['likely']:,.0f} and at most "
         f"{rows['upper']:,.0f} rows."
     )
-
-
-def _print(text: str) -> None:
-    out.print(text, soft_wrap=True)

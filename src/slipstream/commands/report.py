@@ -1,4 +1,4 @@
-"""`slipstream report`: what came out of runs, on one page."""
+"""`slipstream report`: the results of runs on one page."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from pathlib import Path
 
 import typer
 
-from slipstream.commands.terminal import out, says_what_is_wrong
+from slipstream.commands.terminal import print_line
 
 
-@says_what_is_wrong
 def report(
     runs: list[Path] = typer.Argument(
         ..., metavar="RUN...", help="Folders of runs, or a folder that holds runs."
@@ -18,31 +17,31 @@ def report(
         None,
         "--out",
         metavar="FILE",
-        help="Where to write the page. Default: report.html in the folder given, or here if "
-        "several are given.",
+        help="The page to write. Default: report.html in the folder of the runs; in the current "
+        "folder if several folders are named.",
     ),
     plots: Path | None = typer.Option(
-        None, metavar="DIR", help="Also write every picture as an SVG file, for papers."
+        None, metavar="DIR", help="Also write every picture as an SVG file to this folder."
     ),
 ) -> None:
-    """Put what came out of one or more runs on one page that opens offline.
+    """Write a page about one or more runs that opens in a browser, also offline.
 
-    The answer comes first: what was faster, what that cost, and whether it is more than noise.
-    Runs that differ only in their seed are taken together; those on other data or with another
-    model are kept apart. A run that is still training is shown as far as it is.
+    The page begins with the result: what was faster, what it cost, and whether the difference is
+    more than noise. Runs that differ only in their seed are grouped; runs on different data or
+    with different models are not compared. An unfinished run is included as far as it is.
 
     Example: slipstream report runs/plain runs/fast --out report.html --plots figures
     """
     from slipstream.report.answer import headline, notes
     from slipstream.report.write import report_on
 
-    found = report_on(runs)
+    result = report_on(runs)
     path = to or (runs[0] if len(runs) == 1 else Path()) / "report.html"
-    found.write(path, plots)
-    for one in found.chapters:
-        if one.setting.label:
-            out.print(f"{one.setting.label}:", soft_wrap=True)
-        out.print(headline(one.results), soft_wrap=True)
-        for note in (*notes(one.setting, one.results), *one.remarks):
-            out.print(f"- {note}", soft_wrap=True)
-    out.print(f"The report is in {path}.", soft_wrap=True)
+    result.write(path, plots)
+    for chapter in result.chapters:
+        if chapter.setting.label:
+            print_line(f"{chapter.setting.label}:")
+        print_line(headline(chapter.results))
+        for note in (*notes(chapter.setting, chapter.results), *chapter.remarks):
+            print_line(f"- {note}")
+    print_line(f"The report is in {path}.")

@@ -1,4 +1,4 @@
-"""What every sub-command shares: printing, progress, and how it ends when something is wrong."""
+"""What all sub-commands share in the terminal: messages, errors, tables and progress."""
 
 from __future__ import annotations
 
@@ -6,51 +6,61 @@ import errno
 import functools
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import typer
+from rich import progress as bars
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Column
+from rich.table import Column, Table
 from rich.text import Text
 
 from slipstream.errors import SlipstreamError
+from slipstream.number_format import compact, duration
+
+if TYPE_CHECKING:
+    from slipstream.training.progress import Report
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_LIVE_EVERY = 0.1
+_FEWEST_COLUMNS = 3
 
 
 class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        """End quietly: whoever reads our output has enough."""
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0)
+    """A console that accepts that its reader has gone away.
 
+    A closed pipe on stdout ends the command without an error. On stderr it must not end a long
+    training: further messages are dropped.
+    """
 
-class _ErrConsole(Console):
     def on_broken_pipe(self) -> None:
-        """Go on without a word: nobody listens, and that is no reason to lose a long run."""
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+        stream = sys.stderr if self.stderr else sys.stdout
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if not self.stderr:
+            raise SystemExit(0)
 
 
 out = _Console(highlight=False, markup=False, emoji=False)
-err = _ErrConsole(stderr=True, highlight=False, markup=False, emoji=False)
+err = _Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
-def says_what_is_wrong(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn an error that the user can act on into a sentence and an exit status.
+def print_line(text: str = "", style: str | None = None) -> None:
+    """Print a line to stdout; long lines are not wrapped."""
+    out.print(text, style=style, soft_wrap=True)
 
-    2: something given is wrong, or a file cannot be read or written. 130: Ctrl-C.
+
+def warn(text: str) -> None:
+    """Print a line to stderr; long lines are not wrapped."""
+    err.print(text, soft_wrap=True)
+
+
+def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn an error that the user can correct into one sentence and an exit status.
+
+    2: an option or a file is wrong, or a file cannot be read or written. 130: Ctrl-C.
     """
 
     @functools.wraps(command)
@@ -58,117 +68,188 @@ def says_what_is_wrong(command: Callable[P, R]) -> Callable[P, R]:
         try:
             return command(*args, **kwargs)
         except SlipstreamError as error:
-            _say(str(error))
-            raise typer.Exit(2) from None
+            message, status = str(error), 2
         except OSError as error:
-            _say(_about_files(error))
-            raise typer.Exit(2) from None
+            message, status = _file_error(error), 2
         except KeyboardInterrupt as stop:
-            _say(str(stop) or "Stopped. Nothing was left half-written.")
-            raise typer.Exit(130) from None
+            message, status = str(stop) or "Stopped. No unfinished files are left.", 130
+        warn(f"slipstream: {message}")
+        raise typer.Exit(status)
 
     return wrapped
 
 
-@contextmanager
-def progress(what: str, total: int, unit: str) -> Iterator[Callable[[float], None]]:
-    """A bar with amount, rate and time left; nothing at all where no terminal shows it."""
-    columns = (
-        TextColumn(what),
-        BarColumn(bar_width=None),
-        TextColumn("{task.percentage:>3.0f} %"),
-        _Rate(unit),
-        TimeRemainingColumn(compact=True),
-    )
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda done: bar.advance(task, done)
-
-
-@contextmanager
-def steps(unit: str) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for each step of a longer work, told how much is done and of how much."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=None),
-        _Amount(unit),
-        _Rate(unit),
-        TimeRemainingColumn(compact=True),
-    )
-    tasks: dict[str, TaskID] = {}
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-
-        def tell(step: str, done: int, total: int) -> None:
-            if step not in tasks:
-                tasks[step] = bar.add_task(step, total=total)
-            bar.update(tasks[step], completed=done, total=total)
-
-        yield tell
-
-
-def table(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table; where the terminal is too narrow for it, a line for each row instead."""
-    out.print(title, soft_wrap=True)
-    widths = [max(map(len, cells)) for cells in zip(names, *rows, strict=True)]
-    if sum(widths) + 2 * len(widths) > out.width:
-        for row in rows:
-            cells = [f"{n} {c}" for n, c in zip(names[1:], row[1:], strict=True) if c]
-            out.print(f"  {row[0]}: {', '.join(cells)}", soft_wrap=True)
-        return
-    for row in (names, *rows):
-        cells = [
-            cell.ljust(width) if place in (0, len(row) - 1) else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        out.print("  " + "  ".join(cells).rstrip(), style="bold" if row is names else None)
-
-
-def human(amount: float) -> str:
-    """A large number in few characters.
-
-    Example:
-        >>> human(2_400_000)
-        '2.4 M'
-    """
-    for suffix in ("", "k", "M", "G"):
-        if amount < 999.5:
-            return f"{amount:.3g} {suffix}".rstrip()
-        amount /= 1000
-    return f"{amount:,.3g} T" if amount < 999.5 else f"{amount:,.0f} T"
-
-
-class _Amount(ProgressColumn):
-    """How much is done, of how much."""
-
-    def __init__(self, unit: str) -> None:
-        super().__init__(table_column=Column(no_wrap=True))
-        self.unit = unit
-
-    def render(self, task: Task) -> Text:
-        """The text of this column."""
-        return Text(f"{human(task.completed)} of {human(task.total or 0)} {self.unit}")
-
-
-class _Rate(ProgressColumn):
-    """How much is done in a second."""
-
-    def __init__(self, unit: str) -> None:
-        super().__init__(table_column=Column(no_wrap=True))
-        self.unit = unit
-
-    def render(self, task: Task) -> Text:
-        """The text of this column."""
-        return Text(f"{human(task.speed or 0)} {self.unit}/s")
-
-
-def _say(sentence: str) -> None:
-    err.print(f"slipstream: {sentence}", soft_wrap=True)
-
-
-def _about_files(error: OSError) -> str:
+def _file_error(error: OSError) -> str:
     where = f"{error.filename}: " if error.filename else ""
     if error.errno == errno.ENOSPC:
-        return f"{where}The disk is full. Make room or choose a folder on another disk."
+        return f"{where}The disk is full. Free some space or choose a folder on another disk."
     if error.errno == errno.EACCES:
         return f"{where}Permission denied. Choose a folder that you may write to."
     return f"{where}{error.strerror or error}."
+
+
+def table(
+    title: str,
+    names: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    priority: Sequence[str] | None = None,
+) -> None:
+    """Print a table. Where the terminal is too narrow, print one line for each value instead.
+
+    Args:
+        title: Printed above the table; may be empty.
+        names: The headings. The first column names the row.
+        rows: One cell for each heading.
+        priority: Headings, the most important first: a narrow terminal omits the last of them
+            and names them below the table. Without it, no column is omitted.
+    """
+    if title:
+        print_line(title)
+    chosen = list(priority or names)
+    unlimited = out.options.update(max_width=10_000)
+    while True:
+        places = [place for place, name in enumerate(names) if name in chosen]
+        grid = Table(*(names[place] for place in places), box=None, pad_edge=False)
+        grid.padding = (0, 2, 0, 0)
+        for number, column in enumerate(grid.columns):
+            column.no_wrap = True
+            numeric = priority is None and 0 < number < len(places) - 1
+            column.justify = "right" if numeric else "left"
+        for row in rows:
+            grid.add_row(*(row[place] for place in places))
+        if out.measure(grid, options=unlimited).maximum <= out.width:
+            out.print(grid)
+            break
+        if priority is None or len(chosen) <= min(_FEWEST_COLUMNS, len(names)):
+            _value_by_value(names, rows)
+            return
+        chosen.pop()
+    omitted = [name for name in names if name not in chosen]
+    if omitted and priority is not None:
+        print_line(f"A wider terminal also shows: {', '.join(omitted)}.")
+
+
+def _value_by_value(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    for row in rows:
+        cells = [f"{name} {cell}" for name, cell in zip(names[1:], row[1:], strict=True) if cell]
+        print_line(f"{row[0]}: {', '.join(cells)}".replace("\n", ", "))
+
+
+@contextmanager
+def progress(unit: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for each step of the work; nothing where stderr is not a terminal.
+
+    Yields a function of the step's name, the amount that is done, and the total amount.
+    """
+    columns = (
+        bars.TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=7)),
+        bars.BarColumn(bar_width=None),
+        _Amount(unit),
+        bars.TimeRemainingColumn(compact=True),
+    )
+    tasks: dict[str, bars.TaskID] = {}
+    with bars.Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as live:
+
+        def update(step: str, done: int, total: int) -> None:
+            if step not in tasks:
+                tasks[step] = live.add_task(step, total=total)
+            live.update(tasks[step], completed=done, total=total)
+
+        yield update
+
+
+@contextmanager
+def progress_bar(step: str, total: int, unit: str) -> Iterator[Callable[[float], None]]:
+    """One bar; yields a function of how much more is done."""
+    done = 0.0
+    with progress(unit) as update:
+
+        def advance(amount: float) -> None:
+            nonlocal done
+            done += amount
+            update(step, int(done), total)
+
+        yield advance
+
+
+class _Amount(bars.ProgressColumn):
+    """The amount that is done, the total, and the rate."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__(table_column=Column(no_wrap=True))
+        self.unit = unit
+
+    def render(self, task: bars.Task) -> Text:
+        """The text of this column."""
+        rate = f"{compact(task.speed or 0)} {self.unit}/s"
+        return Text(f"{compact(task.completed)} of {compact(task.total or 0)} {self.unit}  {rate}")
+
+
+@contextmanager
+def training_progress(
+    console: Console = err,
+    *,
+    every: float = 10.0,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Callable[[Report], None]]:
+    """Show the reports of a training: one live line, or plain lines where the line cannot change.
+
+    Args:
+        console: Where to show it.
+        every: Seconds between plain lines: in a pipe, in CI and in a terminal without cursor
+            control. The last report is always printed.
+        clock: Returns the time in seconds.
+    """
+    live = can_redraw(console)
+    interval = _LIVE_EVERY if live else every
+    shown = clock() - (interval if live else 0)
+    unseen: Report | None = None
+    columns = (bars.TextColumn("{task.description}", table_column=Column(no_wrap=True)),)
+    with bars.Progress(
+        *columns, console=console, auto_refresh=False, transient=True, disable=not live
+    ) as bar:
+        task = bar.add_task("")
+
+        def update(report: Report) -> None:
+            nonlocal shown, unseen
+            unseen = report
+            if clock() - shown < interval:
+                return
+            shown, unseen = clock(), None
+            if live:
+                bar.update(task, description=training_line(report), refresh=True)
+            else:
+                console.print(training_line(report), soft_wrap=True, highlight=False)
+
+        try:
+            yield update
+        finally:  # also after Ctrl-C, so that the user sees how far the training came
+            if unseen is not None and not live:
+                console.print(training_line(unseen), soft_wrap=True, highlight=False)
+
+
+def training_line(report: Report) -> str:
+    """A report in one line, the most important first: a narrow terminal cuts off the end.
+
+    Example:
+        >>> from slipstream.training.progress import Report
+        >>> report = Report("train", 1_200_000, 4_800_000, rate=24_000, loss=0.4512, auc=0.7891)
+        >>> training_line(report)
+        'train 25 %  loss 0.4512  2 min 30 s left  AUC 0.7891  24 k/s  1.2 M of 4.8 M inputs'
+    """
+    percent = 100 * report.done // report.total if report.total else 100
+    left = report.seconds_left
+    parts = (
+        f"{report.phase} {percent} %",
+        None if report.loss is None else f"loss {report.loss:.4f}",
+        None if left is None else f"{duration(left)} left",
+        None if report.auc is None else f"AUC {report.auc:.4f}",
+        None if report.rate is None else f"{compact(report.rate)}/s",
+        f"{compact(report.done)} of {compact(report.total)} inputs",
+    )
+    return "  ".join(part for part in parts if part)
+
+
+def can_redraw(console: Console) -> bool:
+    """Whether a live line can be drawn; forced colours alone do not make it possible."""
+    return console.file.isatty() and not console.is_dumb_terminal and not os.environ.get("CI")

@@ -11,13 +11,13 @@ import numpy as np
 from slipstream.data.inputs import Array
 from slipstream.embedding.spec import Layout
 from slipstream.errors import ConfigError
+from slipstream.number_format import parse_size, size_setting
 from slipstream.placement.need import Needed
 from slipstream.placement.tier import Room
 from slipstream.skew.popularity import Popularity, row_bytes
 
 AUTO_SHARE = 0.95
 """The share of accesses that the kept rows of an `auto` budget take."""
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 # Room for batches that need more rows than they do on average. Where it is short, the window is
 # shorter for a while, and nothing else; where it is ample, fewer rows are kept.
 _SPARE = 1.15
@@ -43,13 +43,13 @@ def budget_bytes(
     share = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*%", plain)
     if share:
         return round((whole or all_bytes)(layout) * float(share[1]) / 100)
-    size = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?", plain)
-    if not size:
+    size = parse_size(plain)
+    if size is None:
         raise ConfigError(
-            f"placement.fast_memory is {text!r}; write a size such as 256MiB, a share such as 5%, "
+            f"placement.fast_memory is {text!r}. Write a size such as 256MiB, a share such as 5%, "
             "or auto."
         )
-    return round(float(size[1]) * _UNITS[size[2]])
+    return size
 
 
 def all_bytes(layout: Layout) -> int:
@@ -83,7 +83,7 @@ def too_small_for_some(sizes: Sequence[int], largest: Sequence[int], budget: int
     return (
         f"A fast tier of {budget:,} bytes is too small for the largest batch, which needs "
         f"{sum(largest):,} rows at once: {least:,} bytes with their optimizer state. Such batches "
-        f"are trained in the slow tier. With placement.fast_memory at {_rounded_up(least)} every "
+        f"are trained in the slow tier. With placement.fast_memory at {size_setting(least)} every "
         "batch fits."
     )
 
@@ -101,8 +101,8 @@ def too_small_for_all(sizes: Sequence[int], needed: Needed, budget: int) -> str 
     return (
         f"A fast tier of {budget:,} bytes is too small: no batch fits. The one that needs the "
         f"fewest rows needs {needed.fewest:,} bytes with their optimizer state. Set "
-        f"placement.fast_memory to {_rounded_up(needed.fewest)} or more, or use smaller batches; "
-        f"at {_rounded_up(least_bytes(sizes, needed.largest))} every batch fits."
+        f"placement.fast_memory to {size_setting(needed.fewest)} or more, or use smaller batches; "
+        f"at {size_setting(least_bytes(sizes, needed.largest))} every batch fits."
     )
 
 
@@ -294,11 +294,3 @@ def _chance(accesses: Array, inputs: int, drawn: int) -> Array:
     """How likely so many inputs are to touch a row with so many accesses."""
     chance = np.minimum(accesses / max(1, inputs), 1 - 1e-9)
     return np.asarray(-np.expm1(drawn * np.log1p(-chance)))
-
-
-def _rounded_up(bytes_: int) -> str:
-    """A size to write down that is no smaller."""
-    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if bytes_ >= 10 * unit:
-            return f"{-(-bytes_ // unit)}{name}"
-    return f"{bytes_}B"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slipstream.report.numbers import size
+from slipstream.number_format import size
 from slipstream.report.results import FEWEST, Result
 from slipstream.report.statistics import Interval
 from slipstream.report.variants import Setting

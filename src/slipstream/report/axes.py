@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from slipstream.report.numbers import compact
+from slipstream.number_format import compact
 
 
 @dataclass(frozen=True)

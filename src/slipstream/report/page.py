@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files as resources
 
+from slipstream.number_format import compact
 from slipstream.report.answer import headline, notes
-from slipstream.report.numbers import compact
 from slipstream.report.repeat import command, shared_config, versions
 from slipstream.report.results import Result
 from slipstream.report.runs import RunRecord

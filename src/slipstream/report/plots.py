@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from slipstream.number_format import compact, decimal, size
 from slipstream.report.axes import INPUTS, Axis
-from slipstream.report.numbers import compact, decimal, size
 from slipstream.report.results import Result
 from slipstream.report.runs import RunRecord
 from slipstream.report.skipping import skipping_plots

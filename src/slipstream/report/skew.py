@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from slipstream.number_format import percent, size
 from slipstream.report.axes import Axis
-from slipstream.report.numbers import percent, size
 from slipstream.report.svg import Plot, Series
 
 if TYPE_CHECKING:  # torch takes seconds to import

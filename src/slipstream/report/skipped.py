@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from slipstream.report.numbers import percent, size
+from slipstream.number_format import percent, size
 from slipstream.report.runs import RunRecord
 from slipstream.report.variants import Setting
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slipstream.number_format import decimal, percent
 from slipstream.report.axes import INPUTS, Axis
-from slipstream.report.numbers import decimal, percent
 from slipstream.report.results import Result
 from slipstream.report.runs import RunRecord
 from slipstream.report.svg import COLOURS, Plot, Point, Series

@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from slipstream.report.numbers import compact, signed, size
+from slipstream.number_format import compact, signed, size
 from slipstream.report.results import MEASURES, Result
 from slipstream.report.statistics import Interval
 

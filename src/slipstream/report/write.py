@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slipstream.environment import in_words
+from slipstream.environment import summary_line
 from slipstream.errors import SlipstreamError
-from slipstream.report.numbers import size
+from slipstream.number_format import size
 from slipstream.report.page import Chapter, page, standalone
 from slipstream.report.plots import places, plots_of
 from slipstream.report.results import Result, results_of
@@ -79,7 +79,7 @@ def report_on(folders: Sequence[Path], *, skew: bool = True) -> Report:
         if again:
             remarks.append(f"Stopped and gone on with: {', '.join(again)}. {_TWICE}")
         chapters.append(Chapter(one, results, plots, remarks))
-    machines = dict.fromkeys(in_words(about["machine"]) for about in abouts)
+    machines = dict.fromkeys(summary_line(about["machine"]) for about in abouts)
     return Report(chapters, "; ".join(machines))
 
 

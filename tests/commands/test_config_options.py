@@ -1,8 +1,8 @@
-"""What a command makes of its file, its flags and its settings."""
+"""The configuration from a file, flags and settings of a command."""
 
 import pytest
 
-from slipstream.commands.train import chosen_config
+from slipstream.commands.config_options import ConfigOptions
 
 
 @pytest.mark.parametrize(
@@ -16,11 +16,12 @@ from slipstream.commands.train import chosen_config
     ],
 )
 def test_on_a_gpu_the_strategy_is_fast_unless_another_is_named(flags, settings, strategy):
-    assert chosen_config(None, flags, settings).strategy == strategy
+    assert ConfigOptions(None, flags, settings).config().strategy == strategy
 
 
 def test_flags_go_over_the_file_and_settings_over_flags(tmp_path):
     file = tmp_path / "config.yaml"
     file.write_text("seed: 1\nepochs: 2\nbatch_size: 64\n")
-    config = chosen_config(file, {"epochs": 3, "batch_size": 32, "seed": None}, ["batch_size=16"])
+    flags = {"epochs": 3, "batch_size": 32, "seed": None}
+    config = ConfigOptions(file, flags, ["batch_size=16"]).config()
     assert (config.seed, config.epochs, config.batch_size) == (1, 3, 16)
