@@ -35,7 +35,8 @@ def profile(
 
     Shows the share of accesses that the most accessed rows take, how many bytes hold them, and,
     for several budgets, how often each placement would find its rows in fast memory and how many
-    bytes it would copy. Bytes of optimizer state are counted everywhere.
+    bytes it would copy. Bytes of optimizer state are counted everywhere. Without --fast-memory and
+    --config, the budget is auto.
 
     Example: slipstream profile clicks --model deepfm --fast-memory 256MiB --plots curves
     """
