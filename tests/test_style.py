@@ -134,12 +134,12 @@ def names_in(tree: ast.AST):
             yield node.lineno, node.attr
         elif isinstance(node, ast.arg):
             yield node.lineno, node.arg
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or (
-            isinstance(node, ast.ExceptHandler) and node.name
-        ):
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.lineno, node.name
+        elif isinstance(node, ast.ExceptHandler):
+            yield node.lineno, node.name or ""
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            yield from ((node.lineno, name.asname) for name in node.names if name.asname)
+            yield from ((node.lineno, name.asname or "") for name in node.names)
 
 
 def empty_names() -> list[Problem]:
@@ -159,12 +159,10 @@ def repeated_classes() -> list[Problem]:
                 if isinstance(node, ast.ClassDef):
                     places[node.name].append((path, node.lineno))
     return [
-        problem_at(
-            path, line, f"class {name} exists in {len(places_of)} files: rename all but the best"
-        )
-        for name, places_of in places.items()
-        for path, line in places_of
-        if len(places_of) > 1
+        problem_at(path, line, f"class {name} exists {len(same)} times: rename all but the best")
+        for name, same in places.items()
+        for path, line in same
+        if len(same) > 1
     ]
 
 
