@@ -50,3 +50,10 @@ def skewed(n=600, seed=0, **options):
     lists = [draw(40, random.integers(0, 4)).tolist() for _ in range(n)]
     columns = {"user": draw(200, n), "ad": draw(30, n), "seen": Lists.of(lists, "sum")}
     return clicks(n, seed, columns=columns, **options)
+
+
+def skip_rule(name):
+    """The settings of a rule; random-hot is the rule random for hot examples only."""
+    if name == "random-hot":
+        return ("skip.rule=random", "skip.hot_only=true")
+    return (f"skip.rule={name}",)

@@ -1,13 +1,12 @@
 """What skipping costs and saves: AUC lost against inputs skipped, for every rule and its controls.
 
-    python -m benchmarks.skipping [curves] [method] [sudden] [overhead] [log]
+    python -m benchmarks.skipping [curves] [method] [overhead] [log]
         [--jobs N] [--minutes M] [--out FOLDER] [--show]
 
 curves: built-in data at 25 % and 3 % positives, stationary and drifting; every rule at three
-shares, without its guard.
+shares.
 method: the published method with its own order of inputs (cold ones first), beside its controls in
 the same order; full training in that order is what they are paired with.
-sudden: the teacher changes its mind half-way; does the guard let inputs back, and what is lost.
 overhead: what deciding takes of training time: Criteo-Kaggle shape, default model, batch 2,048.
 log: a packed data set of one's own (--log FOLDER), scored against its labels.
 

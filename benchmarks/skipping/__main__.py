@@ -16,10 +16,9 @@ from benchmarks.skipping.ledger import Ledger, Outcome, Task, code_of, last_code
 from benchmarks.skipping.points import Points, points_of
 from benchmarks.skipping.runs import make_data, measure
 from benchmarks.skipping.shown import file_of, plot_of, table_of
-from benchmarks.skipping.tasks import PARTS, SHARES, tasks_of
+from benchmarks.skipping.tasks import NAMES, PARTS, SHARES, tasks_of
 
 import slipstream
-from slipstream.skipping.rules import RULES
 
 
 def more_seeds_help(ledger: Ledger, options: argparse.Namespace, task: Task) -> bool:
@@ -129,7 +128,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--settings", default="", metavar="TEXT", help="curves only where it is in the name"
     )
-    made.add_argument("--rules", nargs="+", choices=list(RULES), help="default: all")
+    made.add_argument("--rules", nargs="+", choices=NAMES, help="default: all")
     made.add_argument("--shares", nargs="+", type=float, default=SHARES, help="of inputs skipped")
     made.add_argument("--log-shares", nargs="+", type=float, default=(0.3,), help="for log")
     made.add_argument("--seeds", type=int, default=settled.FEWEST, help="of every point")

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from benchmarks.skipping.points import FULL, Found, Point, Points, control_at, ratio
 from benchmarks.skipping.shown import lost, part_of, percent, plot_of, table
-
-from slipstream.skipping.rules import RULES
+from benchmarks.skipping.tasks import NAMES
 
 SHOWN = (0.3, 0.52)
 _FEW = 0.02  # of inputs: a part of what random loses there is a part of nearly nothing
@@ -119,7 +118,7 @@ def _log(found: Found) -> str:
     """A line for each rule and share."""
     heads = ("rule", "skipped", "AUC lost", "of random's loss", "settled", "seeds")
     rows = []
-    for rule, one in ((rule, one) for rule in RULES for one in found.values() if one.rule == rule):
+    for rule, one in ((rule, one) for rule in NAMES for one in found.values() if one.rule == rule):
         part = ratio(one.loss, control_at(found, "random", one.skipped))
         share = statistics.fmean(one.skipped.values())
         few = part is None or rule == "random" or share < _FEW
@@ -137,11 +136,11 @@ def summary(both: dict[int, Found]) -> str:
         *(f"{positives} %, {percent(share, 0)} skipped" for positives, share in columns),
     ]
     rows = []
-    for rule in RULES:
+    for rule in NAMES:
         cells = [both[positives].get((rule, share)) for positives, share in columns]
         if any(cells):
             asked = [share for _, share in columns]
-            of = " (of row updates)" if RULES[rule].FREEZES else ""
+            of = " (of row updates)" if rule == "freeze" else ""
             rows.append([f"`{rule}`{of}", *map(_cell, cells, asked)])
     return table(heads, rows)
 

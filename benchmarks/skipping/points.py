@@ -12,7 +12,7 @@ from benchmarks.skipping.settled import Standing, standing
 from slipstream.report.statistics import Interval, interval
 
 FULL = "none"
-AUDIT = "audit"
+CONTROL = "control"
 BySeed = dict[int, float]
 
 
@@ -72,12 +72,12 @@ class Point:
     @property
     def overhead(self) -> BySeed:
         """What the classifier, snapshots and search took of the time of training."""
-        return self._spent(lambda what: what != AUDIT)
+        return self._spent(lambda what: what != CONTROL)
 
     @property
-    def audit(self) -> BySeed:
-        """What the guard took of it."""
-        return self._spent(lambda what: what == AUDIT)
+    def control(self) -> BySeed:
+        """What the control sample took of it."""
+        return self._spent(lambda what: what == CONTROL)
 
     def _spent(self, counts: Callable[[str], bool]) -> BySeed:
         made = {}
@@ -86,22 +86,6 @@ class Point:
             spent = sum(taken for what, taken in seconds.items() if counts(what))
             made[seed] = spent / one["train_seconds"]
         return made
-
-    def back_after(self, change: float) -> dict[int, float | None]:
-        """How many inputs after a change the guard let inputs back; None where it did not.
-
-        Args:
-            change: The position of the change.
-        """
-        return {seed: back(one, change) for seed, one in self.runs.items()}
-
-    def alarms_before(self, change: float) -> int:
-        """How many alarms the guard raised before there was anything to see, in all seeds.
-
-        Args:
-            change: The position of the change.
-        """
-        return sum(position < change for one in self.runs.values() for position in alarms_of(one))
 
 
 Found = dict[tuple[str, float], Point]
@@ -114,35 +98,12 @@ def saved_share(outcome: Outcome) -> float:
     return float(outcome["skip_share"] or frozen or 0.0)
 
 
-def alarms_of(outcome: Outcome) -> set[int]:
-    """Where the guard raised its alarms."""
-    guard = (outcome["skipping"] or {}).get("guard") or {}
-    return {one["position"] for one in guard.get("alarms", ())}
-
-
-def back(outcome: Outcome, change: float) -> float | None:
-    """Inputs from a change to the first that is trained because the guard saw it."""
-    alarms, skipping = alarms_of(outcome), outcome["skipping"] or {}
-    position = 0
-    for decision in skipping.get("decisions", ()):
-        if decision["position"] in alarms and decision["position"] >= change:
-            return float(position - change)
-        position += decision["inputs"]
-    return None
-
-
-def label(task: Task) -> str:
-    """What to call a task's rule."""
-    unguarded = task["part"] == "sudden" and task["settings"].get("skip.guard") is False
-    return f"{task['rule']}, no guard" if unguarded else str(task["rule"])
-
-
 def points_of(made: Iterable[tuple[Task, Outcome]]) -> Points:
     """The points of each part and setting, full training among them."""
     by_setting: dict[tuple[str, str], dict[tuple[str, float], dict[int, Outcome]]] = {}
     for task, outcome in made:
         found = by_setting.setdefault((task["part"], task["setting"]), {})
-        found.setdefault((label(task), task["share"]), {})[task["seed"]] = outcome
+        found.setdefault((task["rule"], task["share"]), {})[task["seed"]] = outcome
     points: Points = {}
     for where, found in by_setting.items():
         full = next((runs for (rule, _), runs in found.items() if rule == FULL), {})

@@ -6,13 +6,12 @@ import statistics
 from collections.abc import Sequence
 
 from benchmarks.skipping.points import FULL, Found, Point, control_at, ratio
-from benchmarks.skipping.tasks import CONTROLS
+from benchmarks.skipping.tasks import CONTROLS, NAMES
 
 from slipstream.report.axes import Axis
 from slipstream.report.page import standalone
 from slipstream.report.statistics import Interval, interval
 from slipstream.report.svg import COLOURS, Plot, Series
-from slipstream.skipping.rules import RULES
 
 HEADS = (
     *("rule", "asked", "skipped", "AUC lost", "95 %", "settled", "seeds"),
@@ -25,7 +24,7 @@ def table_of(part: str, found: Found) -> str:
     """The points of a setting as a Markdown table."""
     rules = [one for one in _ordered(found) if one.rule != FULL]
     if part == "overhead":
-        heads = ("rule", "skipped", "time saved", "overhead", "most", "the guard", "seeds")
+        heads = ("rule", "skipped", "time saved", "overhead", "most", "control", "seeds")
         return table(heads, [_overhead(one) for one in rules])
     lines = []
     full = next((one for one in found.values() if one.rule == FULL), None)
@@ -47,7 +46,7 @@ def _overhead(one: Point) -> tuple[str, ...]:
         percent(one.time_saved),
         percent(statistics.fmean(one.overhead.values()), 2),
         percent(max(one.overhead.values()), 2),
-        percent(statistics.fmean(one.audit.values()), 2),
+        percent(statistics.fmean(one.control.values()), 2),
         str(len(one.runs)),
     )
 
@@ -85,7 +84,7 @@ def plot_of(setting: str, found: Found) -> str:
     """AUC lost against the share skipped, a line for each rule that skips inputs, as SVG."""
     skips = {one.rule for one in found.values() if one.skips}
     series = []
-    for number, rule in enumerate(RULES):  # the same colour in every picture
+    for number, rule in enumerate(NAMES):  # the same colour in every picture
         if rule not in skips:
             continue
         points = sorted(
@@ -110,7 +109,7 @@ def file_of(setting: str) -> str:
 
 def _ordered(found: Found) -> list[Point]:
     """By share, then as the rules are listed."""
-    rules = [FULL, *CONTROLS, *RULES]
+    rules = [FULL, *CONTROLS, *NAMES]
     return sorted(found.values(), key=lambda one: (one.share, rules.index(one.rule.split(",")[0])))
 
 

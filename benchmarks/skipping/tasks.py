@@ -14,8 +14,11 @@ from benchmarks.skipping.tail import tail_keys
 from slipstream import Dataset, Recipe
 from slipstream.skipping.rules import RULES
 
-PARTS = ("curves", "method", "sudden", "overhead", "log")
+PARTS = ("curves", "method", "overhead", "log")
 CONTROLS = ("random", "random-hot")
+NAMES = tuple(one for name in RULES for one in (CONTROLS if name == "random" else (name,)))
+"""All rules; random-hot is the rule random for hot inputs only."""
+_HOT = ("published", "random-hot", "movement", "freeze")
 SHARES = (0.15, 0.30, 0.52)
 SETTINGS = {
     "25 % positive, stationary": (0.25, "none"),
@@ -23,8 +26,6 @@ SETTINGS = {
     "25 % positive, drifting": (0.25, "gradual"),
     "3 % positive, drifting": (0.03, "gradual"),
 }
-SUDDEN = "25 % positive, another teacher half-way"
-CHANGE = 0.5  # where it changes, of all inputs
 OVERHEAD = "Criteo-Kaggle shape, default model, batch 2,048"
 COLD_FIRST = {"ordering.kind": "cold-first", "skip.hot_memory": "12%"}
 BATCH = 512
@@ -55,10 +56,12 @@ def settings_of(rule: str, share: float, inputs: int, batch: int) -> dict[str, A
     """
     if rule == "none":
         return {}
-    keys = {"skip.rule": rule, "skip.target": round(share / (1 - WARMUP), 4)}
+    keys = {"skip.rule": rule.removesuffix("-hot"), "skip.target": round(share / (1 - WARMUP), 4)}
     if rule == "published":
         keys |= {"skip.target": share, "skip.warmup_batches": round(inputs / batch * 1000 / 44766)}
-    if RULES[rule].NEEDS_HOT:
+    if rule == "random-hot":
+        keys["skip.hot_only"] = True
+    if rule in _HOT:
         keys["skip.hot_memory"] = "12%"
     return keys
 
@@ -90,18 +93,6 @@ def method_tasks(options: argparse.Namespace, seed: int) -> Iterator[Task]:
             yield from _at_share(make, rules, share, inputs, STILL | COLD_FIRST)
 
 
-def sudden_tasks(options: argparse.Namespace, seed: int) -> Iterator[Task]:
-    """Full training, and every guarded rule with its guard and without."""
-    recipe = Recipe(SHAPE, options.rows, 0, 0.25, drift=f"teacher=sudden@{CHANGE}")
-    inputs = _trained(recipe)
-    make = partial(_task, "sudden", SUDDEN, {"recipe": asdict(recipe)}, seed)
-    yield make("none", 0.0, {})
-    for guard in (True, False):
-        for rule in _rules(options):
-            if RULES[rule].GUARDED:
-                yield make(rule, 0.3, settings_of(rule, 0.3, inputs, BATCH) | {"skip.guard": guard})
-
-
 def overhead_tasks(options: argparse.Namespace, seed: int) -> Iterator[Task]:
     """Every rule beside full training, with a model of the usual size."""
     recipe = Recipe("criteo-kaggle", options.overhead_rows)
@@ -128,16 +119,10 @@ def log_tasks(options: argparse.Namespace, seed: int) -> Iterator[Task]:
 def _at_share(
     make: Callable[..., Task], rules: list[str], share: float, inputs: int, changes: dict[str, Any]
 ) -> Iterator[Task]:
-    """Full training, then the rules without their guard."""
+    """Full training, then the rules."""
     yield make("none", 0.0, changes)
     for rule in rules:
-        yield make(
-            rule, share, changes | settings_of(rule, share, inputs, BATCH) | _unguarded(rule)
-        )
-
-
-def _unguarded(rule: str) -> dict[str, Any]:
-    return {"skip.guard": False} if RULES[rule].GUARDED else {}
+        yield make(rule, share, changes | settings_of(rule, share, inputs, BATCH))
 
 
 def _task(
@@ -162,7 +147,7 @@ def _by_interest(shares: list[float]) -> list[float]:
 
 def _rules(options: argparse.Namespace) -> list[str]:
     """The rules to measure, controls first."""
-    named = options.rules or list(RULES)
+    named = options.rules or list(NAMES)
     return [one for one in CONTROLS if one in named] + [r for r in named if r not in CONTROLS]
 
 
@@ -173,12 +158,10 @@ def _trained(recipe: Recipe) -> int:
 def tasks_of(options: argparse.Namespace) -> list[Task]:
     """Everything that may be measured: all of one seed before the next.
 
-    Overhead and a sudden change are of the first seeds only: time and an alarm are no means that
-    more seeds would narrow.
+    Overhead is of the first seeds only.
     """
     makers: dict[str, Callable[[argparse.Namespace, int], Iterator[Task]]] = {
         "overhead": overhead_tasks,
-        "sudden": sudden_tasks,
         "curves": curve_tasks,
         "method": method_tasks,
         "log": log_tasks,
@@ -187,7 +170,7 @@ def tasks_of(options: argparse.Namespace) -> list[Task]:
     made: dict[str, Task] = {}
     for seed in range(max(options.seeds, options.most_seeds)):
         for part, make in makers.items():
-            if part in parts and (part not in ("overhead", "sudden") or seed < options.seeds):
+            if part in parts and (part != "overhead" or seed < options.seeds):
                 for task in make(options, seed):
                     made.setdefault(str(task), task)  # full training stands beside every share
     return list(made.values())

@@ -83,8 +83,8 @@ def test_the_page_says_how_to_repeat_each_run(written):
 def test_a_run_that_skips_shows_what_was_skipped_and_what_keeps_the_rest():
     about = {
         **{"label_rate_skipped": 0.1, "label_rate_trained": 0.2, "loss_trained": 0.5},
-        **{"loss_skipped": None, "guard": {"alarms": []}, "overhead_bytes": 2048},
-        "overhead_seconds": {"classify": 1.0, "search": 0.5, "audit": 0.2},
+        **{"loss_skipped": None, "overhead_bytes": 2048},
+        "overhead_seconds": {"classify": 1.0, "search": 0.5, "control": 0.2},
     }
     one = run(skip_share=0.3, skipping=about, calibration=1.01, config={"skip": {"rule": "value"}})
     for share in (0.2, 0.4):
@@ -102,7 +102,6 @@ def test_a_run_that_skips_shows_what_was_skipped_and_what_keeps_the_rest():
         "deciding": "1.5 s",
         "scoring": "0.2 s",
         "memory": "2 KiB",
-        "alarms": "0",
     }
     found = results_of(setting)
     text = page([Chapter(setting, found, plots_of(setting, found, places([setting])))])
@@ -247,10 +246,4 @@ def test_runs_that_skip_show_their_share_over_time_and_its_price():
     plots = {p.name: p for p in plots_of(setting, results_of(setting), places([setting]))}
     assert list(plots["skip-share"].series[0].points) == [(0, 0), (400, 0), (400, 0.5), (1000, 0.5)]
     assert {one.points[0] for one in plots["skip-auc"].series} == {(0.0, 0.0), (0.3, 0.0)}
-    moved = [
-        {"kind": "skipping", "position": at, "rows_moved": [0.5 / at, 0.0]} for at in (400, 800)
-    ]
-    runs[2].lines.extend(moved)
-    (plot,) = (p for p in plots_of(setting, [], places([setting])) if p.name == "movement")
-    assert [list(one.points) for one in plot.series] == [[(400, 0.5 / 400), (800, 0.5 / 800)]]
     assert not [p for p in plots_of(setting, [], places([setting])) if p.name == "phases"]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_runs import config, lines, skewed
+from small_runs import config, lines, skewed, skip_rule
 
 from slipstream.skipping.accesses import Reader
 from slipstream.skipping.rules.published import Published
@@ -12,7 +12,7 @@ from slipstream.training.state import Hooks
 
 KEYS = (
     *("ordering.kind=cold-first", "skip.hot_memory=8%", "skip.hot_sample=1", "compile=off"),
-    *("skip.warmup=0.1", "skip.guard=false", "skip.least_touches=2", "evaluate.at=[]"),
+    *("skip.warmup=0.1", "skip.least_touches=2", "evaluate.at=[]"),
 )
 
 
@@ -26,7 +26,7 @@ def data():
 def test_no_decision_is_for_much_more_than_an_interval_however_much_can_be_skipped(
     data, tmp_path, rule
 ):
-    keys = config(*KEYS, f"skip.rule={rule}", "skip.target=0.3", batch_size=8)
+    keys = config(*KEYS, *skip_rule(rule), "skip.target=0.3", batch_size=8)
     summary = train(data, keys, tmp_path / "run")
     every = round(0.05 * len(data.train))
     decisions = summary["skipping"]["decisions"]
@@ -38,7 +38,7 @@ def test_no_decision_is_for_much_more_than_an_interval_however_much_can_be_skipp
 
 
 def test_the_lag_of_a_decision_is_no_longer_than_an_interval_at_high_shares(data, tmp_path):
-    keys = ("skip.rule=random-hot", "skip.target=0.9", "skip.lag=8", "skip.interval=0.2")
+    keys = (*skip_rule("random-hot"), "skip.target=0.9", "skip.lag=8", "skip.interval=0.2")
     train(data, config(*KEYS, *keys, batch_size=8), tmp_path / "run")
     every = round(0.2 * len(data.train))
     at = [one["position"] for one in lines(tmp_path / "run", "skipping")]

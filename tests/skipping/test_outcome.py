@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from slipstream.skipping.guard import Alarm
 from slipstream.skipping.outcome import sentence, yardstick
 
 SUMMARY = {
@@ -40,7 +39,7 @@ def test_the_sentence_has_share_time_and_cost():
     text = sentence("value", SUMMARY, 0.5, yardstick(curve, 0.3))
     assert text.startswith("value: 30.0 % of inputs skipped, which saved about 2.5 s beside 7.5 s")
     assert "would have cost about 0.0071 ± 0.0000 AUC" in text
-    assert "published, unguarded: " in sentence("published", SUMMARY, 0.5, None, "unguarded")
+    assert "published, once: " in sentence("published", SUMMARY, 0.5, None, "once")
 
 
 def test_a_run_that_skipped_nothing_says_what_looking_took():
@@ -49,7 +48,7 @@ def test_a_run_that_skipped_nothing_says_what_looking_took():
         "value: nothing was skipped; looking for it took 0.5 s."
     )
     assert "nothing was skipped (no way); looking" in sentence(
-        "value", nothing, 0.5, None, "unguarded", "no way"
+        "value", nothing, 0.5, None, "once", "no way"
     )
 
 
@@ -58,13 +57,13 @@ def test_a_run_that_took_longer_than_it_saved_says_so():
     assert "skipped, which took about 2.5 s more than it saved beside 7.5 s of training." in text
 
 
-def test_the_share_asked_for_and_the_alarms_are_in_the_sentence():
-    text = sentence("value", SUMMARY, 0.5, None, asked="why", alarms=[Alarm(1000, "so")])
+def test_the_share_asked_for_and_the_losses_are_in_the_sentence():
+    text = sentence("value", SUMMARY, 0.5, None, asked="why", losses=(0.5, 0.25, 1000))
     assert "30.0 % of inputs skipped (why), which saved" in text
-    assert "The guard let all inputs back once at input 1,000: so." in text
+    assert "skipped examples: 0.5000 (1,000 were scored), of trained ones 0.2500." in text
 
 
 def test_a_run_that_froze_rows_says_how_many_updates_were_left_out():
     frozen = SUMMARY | {"skip_share": 0.0, "inputs_skipped": 0, "row_updates_frozen": 0.31}
-    text = sentence("freeze", frozen, 0.5, None, "unguarded")
-    assert text.startswith("freeze, unguarded: no input was skipped, and 31.0 % of row updates ")
+    text = sentence("freeze", frozen, 0.5, None, "once")
+    assert text.startswith("freeze, once: no input was skipped, and 31.0 % of row updates ")

@@ -43,6 +43,7 @@ def test_the_table_says_which_keys_a_rule_reads(name, tmp_path):
         "skip.warmup_batches=2", "skip.warmup=0.1", "skip.sample_share=0.5", "compile=off"
     )
     keys = replace(keys, skip=Spied(**{**vars(keys.skip), "rule": name, "hot_sample": 1.0}))
+    keys = replace(keys, skip=replace(keys.skip, hot_only=name == "random"))
     train(skewed(600), keys, tmp_path / "run")
     # The classifier asks for explore, and a sample is drawn, whatever the rule makes of them.
     told = set(READ_BY) - {"explore", "sample_inputs"}
@@ -54,7 +55,7 @@ def test_a_key_that_the_rule_does_not_read_is_said_with_the_rules_that_do(tmp_pa
     keys = config("skip.rule=value", "skip.h_t=0.1", "skip.hot_memory=5%", "skip.target=0.2")
     train(skewed(300), keys, tmp_path / "run", hooks=Hooks(say=said.append))
     assert [line for line in said if "does not read it" in line] == [
-        "skip.hot_memory is '5%', but the rule value does not read it; published, random-hot, "
+        "skip.hot_memory is '5%', but the rule value does not read it; published, random, "
         "movement and freeze do.",
         "skip.h_t is 0.1, but the rule value does not read it; published does.",
     ]

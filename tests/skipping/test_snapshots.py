@@ -110,7 +110,7 @@ def test_no_slice_is_larger_than_stated_and_together_they_are_all_rows(monkeypat
 SHORT = (
     *("skip.warmup=0.1", "skip.interval=0.2", "skip.warmup_batches=3", "skip.sample_share=0.5"),
     *("skip.most_movement=1", "skip.least_touches=2", "skip.hot_sample=1"),
-    *("placement.fast_memory=60%", "compile=off", "skip.repeat=true", "skip.guard=false"),
+    *("placement.fast_memory=60%", "compile=off", "skip.repeat=true"),
 )
 
 

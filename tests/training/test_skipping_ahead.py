@@ -74,7 +74,7 @@ def one_by_one(monkeypatch, data, wanted, out):
 
 def said(run):
     """What was decided, and where reports stood meanwhile."""
-    made = [one for one in lines(run) if one["kind"] in ("skipping", "guard", "training")]
+    made = [one for one in lines(run) if one["kind"] in ("skipping", "training")]
     return [(one["position"], one if one["kind"] != "training" else None) for one in made]
 
 
@@ -92,7 +92,7 @@ def test_a_run_that_plans_ahead_is_that_of_steps_one_by_one(
         assert ours[key] == plain[key]
     assert said(tmp_path / "ours") == said(tmp_path / "plain") != []
     assert (ours["carried"]["aside"] > 0) == ("fast_memory" in setting)
-    assert ours["skipping"]["guard"] == plain["skipping"]["guard"]
+    assert ours["skipping"]["loss_skipped"] == plain["skipping"]["loss_skipped"]
 
 
 @pytest.mark.parametrize(("strategy", "rule"), [("fast", "movement"), ("slipstream", "published")])
@@ -113,7 +113,7 @@ def test_stopped_and_resumed_it_ends_where_an_uninterrupted_one_does(
 
 
 def test_steps_that_stall_at_random_change_nothing(tmp_path, monkeypatch):
-    wanted = keys("fast", "value", "skip.audit_inputs=20")
+    wanted = keys("fast", "value")
     whole = train(data(), wanted, tmp_path / "whole")
     random = np.random.default_rng(1)
 
@@ -194,17 +194,17 @@ def test_what_is_due_is_known_ahead_from_any_step_on(rule, tmp_path, monkeypatch
         if plan.step % 7 == 1:
             asked.append(self.foresight())
         (told,) = {one(plan, before) for one in asked}
-        turns, audited = self.rule.calendar.turns, self.guard.audited
+        turns, scored = self.rule.calendar.turns, self.control.scored
         begun = turns.begun
         told_lines = after(self, heard)
-        looked = turns.begun > begun or self.guard.audited > audited or plan.step == 1
+        looked = turns.begun > begun or self.control.scored > scored
         found.append((told, bool(told_lines) or looked))
         assert told or not found[-1][1]
-        assert found[-1][1] or not told or self.guard.looks(before, plan.next_position)
+        assert found[-1][1] or not told or self.control.due(before, plan.next_position)
         return told_lines
 
     monkeypatch.setattr(Skipper, "after", compared)
-    wanted = replace(keys("fast", rule, "skip.audit_inputs=20"), device="cpu")
+    wanted = replace(keys("fast", rule), device="cpu")
     train(data(n=800), wanted, tmp_path / "run")
     assert found.count((True, True)) >= 3
     assert (False, False) in found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slipstream.ablate.lines import Keys, Line
+from slipstream.ablate.lines import RANDOM, RANDOM_HOT, Keys, Line
 
 _ALIKE = 0.02
 _HOT = ("skip.hot_memory", "skip.hot_sample", "skip.h_f")
@@ -29,7 +29,8 @@ def control_keys(line: Line, rule: str, summary: dict[str, Any], epochs: int = 1
     shares = _shares(decisions)
     keys = {
         **kept,
-        "skip.rule": rule,
+        "skip.rule": RANDOM,
+        **({"skip.hot_only": True} if rule == RANDOM_HOT else {}),
         "skip.warmup": round(min(1.0, first), 4),
         "skip.shares": shares,
     }

@@ -101,7 +101,6 @@ def _blocks(first: Keys, fair: Keys) -> Iterator[Line]:
         "inputs as they come": {"ordering.kind": "as-is"},
         "no fast tier": {"placement.kind": "slow"},
         "decided anew": {"skip.repeat": True},
-        "with the guard": {"skip.guard": True},
     }
     for name, keys in changes.items():
         if name == "no skipping":
@@ -114,16 +113,13 @@ def _blocks(first: Keys, fair: Keys) -> Iterator[Line]:
 
 
 def _rules(first: Keys, fair: Keys) -> Iterator[Line]:
-    """Every rule by itself, with its guard and without."""
-    for name, rule in RULES.items():
+    """Every rule by itself."""
+    for name in RULES:
         if name in CONTROLS:
             continue
         keys, controls = _plain(name, first, fair), _controls(name)
         tier = 0 if name == "value" else 1
         yield Line("rules", name, keys, first, controls, tier)
-        if rule.GUARDED:
-            off = keys | {"skip.guard": False}
-            yield Line("rules", f"{name}, no guard", off, first, controls, tier=3)
 
 
 def _thresholds(first: Keys, fair: Keys, schema: Schema) -> Iterator[Line]:

@@ -13,16 +13,14 @@ RuleName = Literal[
     "none",
     "published",
     "random",
-    "random-hot",
     "movement",
     "value",
     "thin",
     "case-control",
-    "value-case-control",
     "freeze",
 ]
 RULES: tuple[str, ...] = tuple(name for name in get_args(RuleName) if name != "none")
-_HOT = ("published", "random-hot", "movement", "freeze")
+_HOT = ("published", "random", "movement", "freeze")
 
 READ_BY: dict[str, tuple[str, ...]] = {
     "warmup_batches": ("published",),
@@ -38,9 +36,10 @@ READ_BY: dict[str, tuple[str, ...]] = {
     "h_c": ("published", "movement"),
     "h_c_list": ("published",),
     "least_touches": ("movement", "freeze"),
-    "explore": ("published", "random", "random-hot", "movement", "value"),
+    "explore": ("published", "random", "movement", "value"),
+    "hot_only": ("random",),
     "keep_negatives": ("thin",),
-    "smoothing": ("case-control", "value-case-control"),
+    "smoothing": ("case-control",),
 }
 """The rules that read a key; a key that is not here is read by all of them."""
 _BY_ORDERING = ("hot_memory", "hot_sample", "h_f")
@@ -140,33 +139,7 @@ class Skip(Section):
         least=0.01,
         most=1,
     )
-    guard: bool | None = key(
-        None,
-        "Look at some of the skipped inputs, and train all when they change; null does, but for "
-        "published and freeze, and where shares are given",
-    )
-    guard_window: float | None = key(
-        None,
-        "Share of an epoch after which the guard looks; null is 0.005, and on a GPU at least 128 "
-        "batches or half an interval, whichever is less",
-        above=0,
-        most=1,
-    )
-    audit_inputs: int = key(
-        512, "Most skipped inputs that the guard scores each time, without training them", least=1
-    )
-    max_auc_loss: float | None = key(
-        None,
-        "Skip only as much as paired pilots show to cost no more AUC than that, instead of target; "
-        "null runs none",
-        above=0,
-    )
-    pilot_share: float = key(
-        0.25,
-        "Share of the run's time, counted in inputs, that all pilots together take at most",
-        above=0,
-        most=1,
-    )
+    hot_only: bool = key(False, "Skip examples of which all rows are hot, and no others")
     smoothing: float = key(
         20.0, "Accesses of the common click rate that each row has added", above=0
     )

@@ -138,7 +138,8 @@ def _skipped(setting: Setting) -> str:
         "ones; the loss is from the first decision on, and for skipped inputs that of a few that "
         "were scored and not trained. Kept by names the tables that keep most inputs from being "
         "skipped, with their share of the inputs that decisions looked at. Deciding is the time of "
-        "classifying, gathering, and searching with snapshots, scoring the guard's.</p></details>"
+        "classifying, gathering, and searching with snapshots; scoring that of "
+        "the few.</p></details>"
     )
 
 

@@ -11,7 +11,7 @@ from slipstream.report.variants import Setting
 
 NAMES = (
     *("run", "skipped", "label rate", "loss", "calibration", "kept by"),
-    *("deciding", "scoring", "memory", "alarms"),
+    *("deciding", "scoring", "memory"),
 )
 _TABLES = 3  # that are named
 
@@ -32,7 +32,7 @@ def skipped_table(setting: Setting) -> list[list[str]]:
 
 def _cells(run: RunRecord, summary: dict[str, Any], about: dict[str, Any]) -> list[str]:
     seconds = about.get("overhead_seconds", {})
-    scoring = seconds.get("audit", 0.0)
+    scoring = seconds.get("control", 0.0)
     calibration = summary.get("calibration")
     return [
         percent(summary["skip_share"]),
@@ -43,7 +43,6 @@ def _cells(run: RunRecord, summary: dict[str, Any], about: dict[str, Any]) -> li
         f"{sum(seconds.values()) - scoring:.1f} s",
         f"{scoring:.1f} s",
         size(about.get("overhead_bytes", 0)),
-        str(len(about.get("guard", {}).get("alarms", ()))) if about.get("guard") else "no guard",
     ]
 
 

@@ -70,31 +70,7 @@ def skipping_plots(
             text="A point for each run: its AUC less that of the baseline with the same seed. "
             "Random skipping is the control: a rule is worth its trouble where it lies above that.",
         ),
-        _movement(setting, numbers),
     ]
-
-
-def _movement(setting: Setting, numbers: dict[str, int]) -> Plot:
-    """How far the rows that a run watches moved from one decision to the next."""
-    series = []
-    for variant in setting.variants:
-        for run in (*variant.runs, *variant.unfinished)[:1]:
-            lines = [line for line in run.of_kind("skipping") if line.get("rows_moved")]
-            number = numbers[variant.label]
-            for row in range(min((len(line["rows_moved"]) for line in lines), default=0)):
-                points = [(float(one["position"]), float(one["rows_moved"][row])) for one in lines]
-                detail = f"row {row + 1}, seed {run.seed}"
-                colour = number % COLOURS
-                series.append(Series(f"v{number}", variant.label, colour, points, detail))
-    axis = Axis("largest change of a row", log=True, exact=lambda value: f"moved {value:.3g}")
-    text = (
-        "Ten of the most accessed rows in the first run of each variant: the largest change of an "
-        "element since the decision before (at first, since the first step). A row that did not "
-        "move at all has no point."
-    )
-    title = "Movement of sampled hot rows"
-    moving = [one for one in series if any(moved > 0 for _, moved in one.points)]
-    return Plot("movement", title, INPUTS, axis, moving, text=text)
 
 
 def _with_baseline(results: Sequence[Result]) -> list[tuple[Result, dict[int, float]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slipstream.plan import Plan
 from slipstream.skipping.calendar import Calendar
-from slipstream.skipping.guard import Guard
+from slipstream.skipping.control import ControlSample
 
 
 class Foresight:
@@ -14,12 +14,11 @@ class Foresight:
 
     Args:
         calendar: That of the rule, as it stands after the steps so far.
-        guard: Looks at rows at the end of each of its windows.
-        begins: Whether rows are looked at after the next step in any case.
+        control: Scores examples at the end of each interval.
     """
 
-    def __init__(self, calendar: Calendar, guard: Guard, *, begins: bool) -> None:
-        self._calendar, self._guard, self._begins = calendar.ahead(), guard, begins
+    def __init__(self, calendar: Calendar, control: ControlSample) -> None:
+        self._calendar, self._control = calendar.ahead(), control
         self._foreseen: set[int] = set()  # of a run these are few
 
     def __call__(self, plan: Plan, before: int) -> bool:
@@ -28,8 +27,7 @@ class Foresight:
         begun = turns.begun
         # All of it is asked, since the calendar goes on with each plan.
         due = self._calendar.due(plan, before) or turns.begun > begun
-        due |= self._guard.looks(before, plan.next_position) or self._begins
-        self._begins = False
+        due |= self._control.due(before, plan.next_position)
         if due:
             self._foreseen.add(plan.step)
         return due

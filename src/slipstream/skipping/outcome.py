@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slipstream.skipping.guard import Alarm
 from slipstream.student import t_quantile
 
 
@@ -70,7 +69,7 @@ def sentence(
     how: str = "",
     why: str = "",
     asked: str = "",
-    alarms: Sequence[Alarm] = (),
+    losses: tuple[float | None, float | None, int] = (None, None, 0),
 ) -> str:
     """What was skipped, what that saved, and what is known of its cost.
 
@@ -82,7 +81,8 @@ def sentence(
         how: What else to say of the rule.
         why: If nothing was skipped: why.
         asked: The share that was asked for, beside the one got.
-        alarms: The guard's.
+        losses: The mean loss of skipped examples that were scored, that of trained ones, and how
+            many were scored.
     """
     name = f"{rule}, {how}" if how else rule
     if not summary["inputs_skipped"]:
@@ -97,11 +97,11 @@ def sentence(
     beside = f" ({asked})" if asked else ""
     first = f"{name}: {percents(summary['skip_share'])} of inputs skipped{beside}"
     parts = [f"{first}, which {_saved(summary, overhead)}."]
-    if alarms:
-        times = "once" if len(alarms) == 1 else f"{len(alarms)} times, first"
+    of_skipped, of_trained, scored = losses
+    if of_skipped is not None and of_trained is not None:
         parts.append(
-            f"The guard let all inputs back {times} at input {alarms[0].position:,}: "
-            f"{alarms[0].why}."
+            f"Mean loss of skipped examples: {of_skipped:.4f} ({scored:,} were scored), of trained "
+            f"ones {of_trained:.4f}."
         )
     if cost is None:
         parts.append("What it cost is not known: the run has too few points of evaluation.")

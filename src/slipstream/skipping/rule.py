@@ -73,7 +73,6 @@ class Rule:
         FROZEN_AGAIN: Bytes more of it where inputs come again, in another epoch.
         LEAVES_COLD: Whether it skips inputs whose rows are accessed often rather than others.
         NEEDS_HOT: Whether it asks for the hot rows.
-        GUARDED: Whether the guard is on where `skip.guard` is not set.
         MAKES_UP: Whether a decision makes up for what those before it skipped too much or too
             little.
     """
@@ -87,12 +86,17 @@ class Rule:
     FROZEN_AGAIN: ClassVar[int] = 0
     LEAVES_COLD: ClassVar[bool] = True
     NEEDS_HOT: ClassVar[bool] = False
-    GUARDED: ClassVar[bool] = True
     MAKES_UP: ClassVar[bool] = True
 
     def __init__(self, context: Context) -> None:
         self.context, self.keys = context, context.keys
         self.calendar = Calendar(context)
+
+    @classmethod
+    def needs_hot(cls, keys: Skip) -> bool:
+        """Whether it asks for the hot rows, with these keys."""
+        del keys
+        return cls.NEEDS_HOT
 
     @classmethod
     def decides_once(cls, keys: Skip) -> bool:
@@ -157,9 +161,6 @@ class Rule:
         """A number for each row: the largest of an input's rows is what keeps it; None if none."""
         del frozen
         return None
-
-    def forget(self) -> None:
-        """What was gathered is of a world that is gone: the guard has seen a change."""
 
     def state_dict(self) -> dict[str, Array]:
         """What was gathered so far."""

@@ -17,9 +17,9 @@ from slipstream.ordering import Order
 from slipstream.plan import Masks, Plan
 from slipstream.skipping.classifier import Classifier
 from slipstream.skipping.context import Context, used_up
+from slipstream.skipping.control import ControlSample, LogitsOf
 from slipstream.skipping.decision import TRAIN_ALL, Decision, Decisions
 from slipstream.skipping.foresight import Foresight
-from slipstream.skipping.guard import GUARDED, UNGUARDED, Guard, LogitsOf
 from slipstream.skipping.heard import Group, Heard, groups
 from slipstream.skipping.order import Skipped
 from slipstream.skipping.outcome import sentence, yardstick
@@ -27,7 +27,6 @@ from slipstream.skipping.passed import Passed
 from slipstream.skipping.rule import Drawn, Rule
 from slipstream.skipping.rules import rule as rule_of
 from slipstream.skipping.tally import Tally
-from slipstream.skipping.watched import Watched
 
 _MADE_UP = 0.5
 _TABLES = 5  # that are named as keeping inputs from being skipped
@@ -41,10 +40,9 @@ class Skipper:
         context: The run.
         order: The order in which its inputs come.
         lag: Batches from a decision to its effect.
-        logits_of: The logits of inputs as the model is now, and their labels, for the guard.
+        logits_of: The logits of inputs as the model is now, and their labels.
         remember: Whether to remember which inputs each step has skipped, for a placement that
             has to be told again after a stop.
-        rarely: Inputs from one look of the guard to the next, where looks cost much.
     """
 
     def __init__(
@@ -56,9 +54,8 @@ class Skipper:
         logits_of: LogitsOf,
         *,
         remember: bool = False,
-        rarely: int = 0,
     ) -> None:
-        self.name, self._logits_of = name, logits_of
+        self.name = name
         self.context, self._reader = context, context.reader
         kind = rule_of(name)
         self.rule = kind(context)
@@ -69,10 +66,9 @@ class Skipper:
         self.decisions = Decisions(lag)
         self.order = Skipped(order, self.classifier, self.decisions, context.most)
         self.tally = Tally()
-        self.guard = guard_of(kind, context, rarely)
-        self.watched = Watched(context)
+        self.control = ControlSample(context.seed, context.every, logits_of)
         self._passed = Passed(context.base) if remember else None
-        self.seconds = {"gather": 0.0, "search": 0.0, "audit": 0.0}
+        self.seconds = {"gather": 0.0, "search": 0.0, "control": 0.0}
         self._masks: tuple[int, Masks | None] = (0, None)
 
     def after(
@@ -102,9 +98,13 @@ class Skipper:
                 for one in group.steps:
                     left = group.skipped[:0] if one.plan.skipped is None else one.plan.skipped
                     self._passed.add(one.before, one.plan.next_position, left)
-        plan, lines = group.last.plan, self._guarded(group)
+        if self.decisions.last.number:
+            with self._timed("control"):
+                self.control.add(group.skipped)
+                if self.control.due(group.last.before, group.last.plan.next_position):
+                    self.control.score()
+        plan, lines = group.last.plan, []
         with self._timed("search"):
-            self.watched.begin()
             due = [self.rule.due(one.plan, one.before) for one in group.steps]
         assert not any(due[:-1]), "a group ends where a decision is due"
         if due[-1]:
@@ -114,29 +114,11 @@ class Skipper:
 
     def foresight(self) -> Foresight:
         """Tells from here on, ahead of the steps, after which of them rows are looked at."""
-        return Foresight(self.rule.calendar, self.guard, begins=not self.watched.begun)
-
-    def _guarded(self, group: Group) -> list[dict[str, Any]]:
-        """Let the guard look, and train all if it says so."""
-        if self.decisions.last.number == 0:
-            return []
-        plan = group.last.plan
-        with self._timed("audit"):
-            self.guard.add(group)
-            alarm = self.guard.look(group.last.before, plan.next_position, self._logits_of)
-        if alarm is None:
-            return []
-        self.rule.forget()
-        number = self.decisions.last.number + 1
-        about = {"decision": number, "asked": 0.0, "wanted": 0.0, "reached": 0.0, "why": alarm.why}
-        self.decisions.take(TRAIN_ALL, {}, about, step=plan.step)
-        self.tally.decided(about, alarm.position)
-        return [{"kind": "guard", "position": alarm.position, **about}]
+        return Foresight(self.rule.calendar, self.control)
 
     def _decide(self, step: int, position: int) -> dict[str, Any]:
         """Take a decision from what is known now, after a step that ends at a position."""
         number = self.decisions.last.number + 1
-        self.guard.grow(position, self.context.every)
         asked, explore = self._asked(number), self.classifier.explore
         wanted = asked
         if self.rule.MAKES_UP:
@@ -174,7 +156,6 @@ class Skipper:
             # Where the threshold is searched on hot inputs, what makes the others cold keeps them.
             drawn = sample.drawn if sample.share == 1 else self._coming(position)
             more["kept_by"] = self._kept_by(frozen, drawn, found.threshold)
-            more["rows_moved"] = self.watched.moved()
         return {"kind": "skipping", "position": position, **about, **more}
 
     def _coming(self, position: int) -> Drawn:
@@ -213,7 +194,7 @@ class Skipper:
     def _asked(self, number: int) -> float:
         """The share that a decision is asked for."""
         shares = self.context.keys.shares or (self.context.keys.target,)
-        return self.guard.factor * shares[min(number, len(shares)) - 1]
+        return shares[min(number, len(shares)) - 1]
 
     def state_dict(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What a checkpoint holds: as JSON, and as tensors by name."""
@@ -226,12 +207,11 @@ class Skipper:
             arrays[f"decision.{one.number}.threshold"] = np.array([one.threshold])
             for name, array in one.frozen.items():
                 arrays[f"decision.{one.number}.frozen.{name}"] = array
-        arrays |= {f"watched.{name}": array for name, array in self.watched.state_dict().items()}
         if self._passed is not None:
             arrays |= {f"passed.{name}": one for name, one in self._passed.state_dict().items()}
         state: dict[str, Any] = {"live": live, "tally": self.tally.state_dict()}
         state["seconds"] = self.overhead
-        state["guard"] = self.guard.state_dict()
+        state["control"] = self.control.state_dict()
         return state, {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     def load_state_dict(
@@ -256,12 +236,11 @@ class Skipper:
         self.tally.load_state_dict(state["tally"])
         self.seconds = dict(state["seconds"])
         self.classifier.seconds = self.seconds.pop("classify")
-        self.watched.load_state_dict(_under(arrays, "watched."))
         if self._passed is not None and (steps := _under(arrays, "passed.")):
             self._passed.load_state_dict(steps)
         else:
             self._passed = None  # begun otherwise, where they were not remembered
-        self.guard.load_state_dict(state["guard"])
+        self.control.load_state_dict(state["control"])
 
     def summary(self, summary: Mapping[str, Any], curve: Sequence[Mapping[str, Any]]) -> Any:
         """What a run's summary says of skipping.
@@ -274,7 +253,6 @@ class Skipper:
         cost = yardstick(curve, summary["skip_share"])
         counted = self.tally.summary()
         why = "" if summary["inputs_skipped"] else self.tally.why_nothing
-        audited, loss = self.guard.audited, self.guard.audit_loss
         return {
             "rule": self.name,
             "sentence": sentence(
@@ -285,13 +263,13 @@ class Skipper:
                 self._how,
                 why,
                 self.tally.asked(sampled=not self.rule.MAKES_UP),
-                self.guard.alarms,
+                (self.control.loss, counted["loss_trained"], self.control.scored),
             ),
             "why_nothing": why,
             "cost_at_random": None if cost is None else cost._asdict(),
             **counted,
-            "loss_skipped": loss / audited if audited else None,
-            "guard": self.guard.summary(),
+            "loss_skipped": self.control.loss,
+            "skipped_examples_scored": self.control.scored,
             "overhead_seconds": seconds,
             "overhead_bytes": self.bytes,
         }
@@ -304,9 +282,7 @@ class Skipper:
     @property
     def _how(self) -> str:
         """What a reader should know of how it was skipped."""
-        said = [] if self.guard.acts else ["unguarded"]
-        once = self.rule.decides_once(self.context.keys)
-        return " and ".join([*said, *(["decided once"] if once else [])])
+        return "decided once" if self.rule.decides_once(self.context.keys) else ""
 
     @property
     def bytes(self) -> int:
@@ -323,29 +299,6 @@ class Skipper:
             yield
         finally:
             self.seconds[what] += time.perf_counter() - begun
-
-
-def guard_of(kind: type[Rule], context: Context, rarely: int = 0) -> Guard:
-    """The guard; where it is off it only scores, a few times.
-
-    Label rates are compared with those of another window of the same decision, so it looks twice
-    in an interval, however much that costs.
-    """
-    keys = context.keys
-    acts = kind.GUARDED and not keys.shares if keys.guard is None else keys.guard
-    window = round(UNGUARDED * context.base.per_epoch)
-    if acts and keys.guard_window is not None:
-        window = round(keys.guard_window * context.base.per_epoch)
-    elif acts:
-        window = max(round(GUARDED * context.base.per_epoch), min(rarely, context.every // 2))
-    return Guard(
-        context.seed,
-        window,
-        keys.audit_inputs,
-        len(context.base),
-        by_label=kind.CHANCES,
-        acts=acts,
-    )
 
 
 def _under(arrays: Mapping[str, Any], start: str) -> dict[str, Any]:

@@ -205,7 +205,7 @@ def _skipping(layout: Layout, dataset: Dataset, config: Config) -> int:
     frozen = kind.FROZEN + (kind.FROZEN_AGAIN if config.epochs > 1 else 0)
     kept = rows * (kind.GATHERED + _decisions(kind, dataset, config) * frozen)
     hot = 0
-    if kind.NEEDS_HOT:
+    if kind.needs_hot(config.skip):
         elements = sum(4 * table.rows * table.dim for table in layout.tables)
         kept += min(elements, hot_bytes(config.skip, layout))
         hot = rows * _HOT + len(dataset.train)

@@ -16,7 +16,6 @@ from slipstream.training.diverged import DivergedError
 from slipstream.training.estimate import does_not_fit
 from slipstream.training.init_from import warm_start, with_full_path
 from slipstream.training.memory import keep_memory
-from slipstream.training.pilots import piloted
 from slipstream.training.resolved import resolved
 from slipstream.training.resume import to_go_on_from, to_go_on_with
 from slipstream.training.run import Run
@@ -74,9 +73,6 @@ def train(
         config = replace(config, data=str(dataset.folder.absolute()))
     model = build.model_of(config, dataset)
     warm = None if resume else warm_start(config, model, dataset, hooks.say)
-    pilots = None
-    if config.skip.max_auc_loss is not None and not resume:
-        config, pilots = piloted(dataset, config, train, hooks.say)
     keep_memory()
     if config.threads is not None:
         torch.set_num_threads(config.threads)
@@ -94,7 +90,6 @@ def train(
             run.check_free(force)
             run.begin(config)
         trainer = Trainer(dataset, config, run, hooks, stack, model)
-        trainer.state.pilots = pilots
         try:
             trainer.start(found, warm)
             if run.config != config:

@@ -38,8 +38,6 @@ def to_go_on_with(run: Run, wanted: Config) -> Config:
         wanted = replace(wanted, ordering=replace(wanted.ordering, lag=begun.ordering.lag))
     if wanted.skip.lag is None:
         wanted = replace(wanted, skip=replace(wanted.skip, lag=begun.skip.lag))
-    if wanted.skip.max_auc_loss is not None:  # pilots have chosen it
-        wanted = replace(wanted, skip=replace(wanted.skip, target=begun.skip.target))
     free = (*_FREE, "strategy") if answers(begun).trains_as_many(answers(wanted)) else _FREE
     fixed = [key for key in begun.differences(wanted) if key.partition(".")[0] not in free]
     if fixed:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from slipstream.config import Config
@@ -18,20 +17,18 @@ from slipstream.placement.tier import Room
 from slipstream.plan import Moving, Plan
 from slipstream.skipping.accesses import Reader
 from slipstream.skipping.context import Context
+from slipstream.skipping.control import SIZE
 from slipstream.skipping.foresight import Foresight
 from slipstream.skipping.heard import Heard
 from slipstream.skipping.rules import rule
 from slipstream.skipping.skipper import Skipper
 from slipstream.training import build
-from slipstream.training.audit import Auditor
 from slipstream.training.engine import Engine
+from slipstream.training.example_scorer import ExampleScorer
 from slipstream.training.state import Hooks, State
 from slipstream.training.strategies import answers
 
 _SAVED = "skipping."
-# Whenever the guard looks all steps are awaited: on a GPU that takes as long as some ten of them.
-_LOOK_BATCHES = 128
-_SCORED_AT_ONCE = 128  # inputs; on a GPU more, which takes no longer
 
 
 def say_unread(config: Config, say: Callable[[str], None]) -> None:
@@ -69,13 +66,12 @@ class Skipping:
             layout: The model's tables.
             dataset: What is trained on.
             rooms: The fast tier of each group, if there is one.
-            engine: Rows and dense part, for rules that look at them and for the guard.
+            engine: Rows and dense part, for rules that look at them and for the control sample.
         """
         name = answers(config).skipping
         if name == "none":
             return cls(build.arranged(config, layout, dataset, rooms), None)
-        on_gpu = torch.device(config.device).type != "cpu"
-        hot = build.hot_of(config, layout, dataset) if rule(name).NEEDS_HOT else None
+        hot = build.hot_of(config, layout, dataset) if rule(name).needs_hot(config.skip) else None
         order = build.arranged(config, layout, dataset, rooms, hot)
         context = Context(
             keys=config.skip,
@@ -89,16 +85,10 @@ class Skipping:
             hot=hot,
             hot_last=answers(config).ordering == "cold-first",
         )
-        placement, at_once, rarely = build.placement_of(layout, dataset), _SCORED_AT_ONCE, 0
-        if on_gpu:
-            at_once = max(at_once, min(config.skip.audit_inputs, config.batch_size))
-            rarely = _LOOK_BATCHES * config.batch_size
-        auditor = Auditor(engine, placement, dataset.train, at_once)
+        scorer = ExampleScorer(engine, build.placement_of(layout, dataset), dataset.train, SIZE)
         split = answers(config).ordering == "split"  # its parts follow from the batches before
         assert config.skip.lag is not None, "what a configuration leaves open is decided before"
-        skipper = Skipper(
-            name, context, order, config.skip.lag, auditor, remember=split, rarely=rarely
-        )
+        skipper = Skipper(name, context, order, config.skip.lag, scorer, remember=split)
         return cls(skipper.order, skipper)
 
     @property
@@ -200,9 +190,4 @@ class Skipping:
         """What it adds to the summary of a run."""
         if self._skipper is None:
             return {}
-        return {
-            "skipping": {
-                **self._skipper.summary(summary, state.curve),
-                "pilots": state.pilots,
-            }
-        }
+        return {"skipping": self._skipper.summary(summary, state.curve)}

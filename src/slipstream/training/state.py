@@ -53,7 +53,6 @@ class State:
         hot_rows: Rows that stay in the fast tier, at the last step.
         order: The arguments of the order that the position is in.
         decisions: The losses that the order has asked for, each with its number.
-        pilots: What pilots found about skipping, if there were any.
         skipping: Where skipping stands, apart from what is kept for rows.
         seconds: Time spent, by phase.
         waits: Steps whose rows were still on their way, and the seconds spent on that.
@@ -76,7 +75,6 @@ class State:
     hot_rows: int = 0
     order: dict[str, Any] = field(default_factory=dict)
     decisions: list[tuple[int, float]] = field(default_factory=list)
-    pilots: dict[str, Any] | None = None
     skipping: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_PHASES, 0.0))
     waits: dict[str, float] = field(default_factory=lambda: {"steps": 0, "seconds": 0.0})

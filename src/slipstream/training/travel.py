@@ -167,7 +167,7 @@ def colder(config: Config) -> float:
     A rule may skip inputs that need none: then those that are left need all of them.
     """
     rule = answers(config).skipping
-    if rule == "none" or not rule_of(rule).LEAVES_COLD:
+    if rule == "none" or not (rule_of(rule).LEAVES_COLD or config.skip.hot_only):
         return 1.0
     most = max(config.skip.shares or (config.skip.target,))
     return 1 / (1 - min(most, _MOST_SKIPPED))

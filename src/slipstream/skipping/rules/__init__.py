@@ -9,20 +9,16 @@ from slipstream.skipping.rules.freeze import Freeze
 from slipstream.skipping.rules.movement import Movement
 from slipstream.skipping.rules.published import Published
 from slipstream.skipping.rules.random import Random
-from slipstream.skipping.rules.random_hot import RandomHot
 from slipstream.skipping.rules.thin import Thin
 from slipstream.skipping.rules.value import Value
-from slipstream.skipping.rules.value_case_control import ValueCaseControl
 
 RULES: dict[str, type[Rule]] = {
     "published": Published,
     "random": Random,
-    "random-hot": RandomHot,
     "movement": Movement,
     "value": Value,
     "thin": Thin,
     "case-control": CaseControl,
-    "value-case-control": ValueCaseControl,
     "freeze": Freeze,
 }
 

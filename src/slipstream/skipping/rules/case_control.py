@@ -32,10 +32,7 @@ class CaseControl(Rule):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._begin_anew()
-
-    def _begin_anew(self) -> None:
-        reader = self.context.reader
+        reader = context.reader
         self._clicks = np.zeros((reader.rows, 2), dtype=np.uint32)
         self._counted = np.zeros(-(-len(reader.part) // 8), dtype=np.uint8)  # a bit for each input
 
@@ -67,16 +64,11 @@ class CaseControl(Rule):
         sums = sums_of(frozen, drawn.accesses)
         return {"line": line_through(sums, (drawn.labels > 0).astype(np.float64))}
 
-    def weight(self, frozen: Mapping[str, Array], accesses: Accesses) -> Array:
-        """What the chance of each input is in proportion to, beside that of the pilot."""
-        del frozen
-        return np.ones(len(accesses))
-
     def score(self, frozen: Mapping[str, Array], drawn: Drawn) -> Array:
         """The proportion at which an input is just kept, upside down: the larger, the sooner."""
         positive, negative = wrong(frozen, drawn.accesses)
         chance = np.where(drawn.labels > 0, positive, negative)
-        return chance * self.weight(frozen, drawn.accesses) / drawn.chance
+        return np.asarray(chance / drawn.chance, dtype=np.float64)
 
     def logit_offset(
         self, frozen: Mapping[str, Array], threshold: float, drawn: Drawn
@@ -84,13 +76,8 @@ class CaseControl(Rule):
         """The log of the ratio of the chances to be kept."""
         if not threshold > 0:
             return None
-        weight = self.weight(frozen, drawn.accesses) / threshold
-        kept = [np.minimum(1, one * weight) for one in wrong(frozen, drawn.accesses)]
+        kept = [np.minimum(1, one * (1 / threshold)) for one in wrong(frozen, drawn.accesses)]
         return np.asarray(np.log(kept[0] / kept[1]), dtype=np.float32)
-
-    def forget(self) -> None:
-        """Count from the beginning: of an input that is half forgotten it is not known how much."""
-        self._begin_anew()
 
     def state_dict(self) -> dict[str, Array]:
         """The counts, and of which inputs they are."""

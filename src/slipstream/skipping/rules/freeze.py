@@ -22,7 +22,6 @@ class Freeze(Movement):
     """
 
     EXPLORES: ClassVar[float] = 0.0
-    GUARDED: ClassVar[bool] = False
     MAKES_UP: ClassVar[bool] = False
     FREEZES: ClassVar[bool] = True
     LEAVES_COLD: ClassVar[bool] = False

@@ -86,7 +86,6 @@ class Published(Rule):
     dropped for good if enough of its rows are stale. Decided once, unless `skip.repeat` is set.
     """
 
-    GUARDED: ClassVar[bool] = False
     NEEDS_HOT: ClassVar[bool] = True
     MAKES_UP: ClassVar[bool] = False
     GATHERED: ClassVar[int] = 5

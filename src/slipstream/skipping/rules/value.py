@@ -45,10 +45,6 @@ class Value(Rule):
         """The row with most to learn keeps an input."""
         return frozen["left"]
 
-    def forget(self) -> None:
-        """What was learned counts for a tenth."""
-        self._counts //= 10
-
     def state_dict(self) -> dict[str, Array]:
         """The counts."""
         return {"counts": self._counts}

@@ -1,4 +1,4 @@
-"""The logits of any inputs with the model as it is: scored, not trained."""
+"""The logits of any examples with the model as it is: scored, not trained."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from slipstream.plan import Placement, Planner
 from slipstream.training.engine import Engine
 
 
-class Auditor:
-    """Scores inputs of a part.
+class ExampleScorer:
+    """Scores examples of a part.
 
     Args:
         engine: Rows and dense part.
         placement: Finds the rows of a batch in the slow store.
-        part: Where the inputs are.
-        capacity: Inputs that are scored at once.
+        part: Where the examples are.
+        capacity: Examples that are scored at once.
     """
 
     def __init__(self, engine: Engine, placement: Placement, part: Part, capacity: int) -> None:
@@ -31,14 +31,14 @@ class Auditor:
         self._reader = BatchReader(part, capacity)
 
     def __call__(self, numbers: Array) -> tuple[Array, Array]:
-        """The logits of the inputs of these numbers, and their labels."""
+        """The logits of the examples of these numbers, and their labels."""
         logits, labels = [np.zeros(0)], [np.zeros(0)]
         self._engine.dense.model.eval()
         try:
-            few = self._batches(numbers)
-            with closing(self._engine.scores(few, self._planner, few=True)) as scores:
-                for batch, made in scores:
-                    logits.append(made[: batch.n_valid].double().numpy())
+            batches = self._batches(numbers)
+            with closing(self._engine.scores(batches, self._planner, few=True)) as scores:
+                for batch, of_batch in scores:
+                    logits.append(of_batch[: batch.n_valid].double().numpy())
                     labels.append(batch.labels[: batch.n_valid].numpy())
         finally:
             self._engine.dense.model.train()
