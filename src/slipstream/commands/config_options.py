@@ -62,12 +62,6 @@ FLAGS = {
     "init_from": Flag(
         "init_from", str, "Start with the weights and embedding rows of this run.", "RUN"
     ),
-    "max_auc_loss": Flag(
-        "skip.max_auc_loss",
-        float,
-        "Skip only as much as pilots show to cost no more AUC than that.",
-        "X",
-    ),
 }
 """Each command-line flag by its parameter name: `fast_memory` is the flag `--fast-memory`."""
 
