@@ -70,7 +70,7 @@ os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
 JOB_SECONDS = 130  # no job takes longer
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
-    ["torch._inductor.compile_fx", "torch.profiler", "slipstream.training.recorded"]
+    ["torch._inductor.compile_fx", "torch.profiler", "slipstream.gpu.step.graph_engine"]
 )
 FEW = Made("kaggle", 1.05, 20 * BATCHES[1], 100)
 Job = dict[str, Any]

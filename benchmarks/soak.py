@@ -42,18 +42,18 @@ KINDS = [
 ]
 SPARE = 48 << 20  # bytes that the last rounds of a kind may take more than the first ones
 LAST = 3  # rounds of a kind that are looked at, at either end
-GATHER, CARRIER = "slipstream.embedding.device.gather", "slipstream.embedding.device.carrier"
+GATHER, CARRIER = "slipstream.gpu.transfer.gather", "slipstream.gpu.transfer.carrier"
 # Where work is held up: by whom it is done, and what is called.
 POINTS = {
-    "looking at inputs": ("slipstream.placement.cold", "Cold", "look"),
-    "rows that enter the window": ("slipstream.placement.cold_tier", "ColdTier", "enter"),
-    "handing out slots": ("slipstream.placement.cold_tier", "ColdTier", "emit"),
+    "looking at inputs": ("slipstream.gpu.planning.cold_planner", "ColdPlanner", "look"),
+    "rows that enter the window": ("slipstream.gpu.planning.cold_tier", "ColdTier", "enter"),
+    "handing out slots": ("slipstream.gpu.planning.cold_tier", "ColdTier", "emit"),
     "reading rows": (GATHER, "Pool", "gather"),
     "reading rows of several steps": (GATHER, "Pool", "gather_pages"),
     "writing rows": (GATHER, "Pool", "scatter"),
     "writing rows of several steps": (GATHER, "Pool", "scatter_pages"),
     "packing": (CARRIER, "Carrier", "prepare"),
-    "sending inputs": ("slipstream.embedding.device.stride", "Stride", "send_inputs"),
+    "sending inputs": ("slipstream.gpu.transfer.bundle", "PlanBundle", "send_inputs"),
     "stepping": (CARRIER, "Carrier", "arrive"),
     "what a step gives": (CARRIER, "Carrier", "leave"),
     "landing": (CARRIER, "Carrier", "landed"),
@@ -61,7 +61,7 @@ POINTS = {
     "waiting for what is skipped": ("slipstream.skipping.decision", "Decisions", "wait_for"),
 }
 ON_STREAM = ("arrive", "leave")  # by the thread whose stream computes
-LANE = ("slipstream.lanes", "Lane", "used")
+STREAM = ("slipstream.gpu.streams", "Stream", "used")
 PLANS = ("slipstream.plan", "Planner", "plans")
 
 
@@ -135,7 +135,7 @@ class Stalls:
 def stalling(stalls: Stalls) -> Iterator[None]:
     """Have stalls wherever work is handed over."""
     wrapped = [(*point, stalls.before) for point in POINTS.values()]
-    wrapped += [(*LANE, stalls.inside), (*PLANS, stalls.between)]
+    wrapped += [(*STREAM, stalls.inside), (*PLANS, stalls.between)]
     undo = []
     try:
         for module, name, method, wrap in wrapped:
@@ -274,10 +274,10 @@ def main() -> int:
     from gpu_data import Made, make
 
     from slipstream import Dataset
-    from slipstream.training import travel
+    from slipstream.gpu.planning import plan_ahead
 
     # On a CPU too the engine is that of a GPU.
-    travel.kernels_for = lambda _, rooms: "cpu" if rooms is None else "gpu"
+    plan_ahead.kernels_for = lambda _, rooms: "cpu" if rooms is None else "gpu"
 
     spinning = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(asked.load)]
     try:

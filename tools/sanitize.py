@@ -24,14 +24,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 TESTS = (
-    *(f"tests/embedding/device/test_{name}.py" for name in ("arena", "touch", "pages")),
-    *(f"tests/models/test_{name}.py" for name in ("dots", "dots_of_rows", "mlp")),
-    "tests/training/test_recorded.py::test_weights_in_one_row_move_as_pytorch_moves_them",
+    *(f"tests/gpu/test_{name}.py" for name in ("arena", "touched_rows", "pages")),
+    *(f"tests/gpu/test_{name}.py" for name in ("dots", "dots_of_rows", "mlp")),
+    "tests/gpu/test_graph_engine.py::test_weights_in_one_row_move_as_pytorch_moves_them",
 )
 # These ask PyTorch what it does itself, which its sanitizer gets in the way of.
 NOT_WITH_STREAMS = (
-    "tests/models/test_dots_of_rows.py::test_kernels_change_nothing_and_are_what_a_compiler_is_told",
-    "tests/models/test_mlp.py::test_nothing_is_made_for_gradients_of_what_is_only_kept",
+    "tests/gpu/test_dots_of_rows.py::test_kernels_change_nothing_and_are_what_a_compiler_is_told",
+    "tests/gpu/test_mlp.py::test_nothing_is_made_for_gradients_of_what_is_only_kept",
 )
 KINDS = ("streams", "memory")
 MEMCHECK = ("--tool", "memcheck", "--error-exitcode", "9", "--report-api-errors", "no")

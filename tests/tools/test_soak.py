@@ -10,7 +10,7 @@ import pytest
 import torch
 from small_runs import clicks
 
-from slipstream.training import travel
+from slipstream.gpu.planning import plan_ahead
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -19,7 +19,9 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 @pytest.fixture
 def soak(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER))
-    monkeypatch.setattr(travel, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu")
+    monkeypatch.setattr(
+        plan_ahead, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu"
+    )
     import soak
 
     yield soak
@@ -43,7 +45,7 @@ def test_a_round_with_stalls_ends_with_the_bits_of_one_without(soak, strategy, i
 
 
 def test_nothing_stalls_once_a_round_is_over(soak):
-    from slipstream.embedding.device.carrier import Carrier
+    from slipstream.gpu.transfer.carrier import Carrier
 
     before = Carrier.prepare
     with soak.stalling(soak.Stalls(0, on_device=False)):

@@ -10,10 +10,10 @@ from trained import config_of, criteo_data
 from slipstream import Dataset, Recipe, synthesize
 from slipstream.config import Config
 from slipstream.embedding.tables import Embeddings
-from slipstream.training import travel
+from slipstream.gpu.memory_estimate import ring_bytes, what_fits
+from slipstream.gpu.planning import plan_ahead
 from slipstream.training.build import model_of
 from slipstream.training.estimate import estimate
-from slipstream.training.estimate_device import ring_bytes, what_fits
 from slipstream.training.memory import Peak, anonymous
 
 MB = 10**6
@@ -128,7 +128,7 @@ def test_the_memory_of_a_gpu_has_the_fast_tier_and_the_host_has_not(data):
 def test_a_rule_that_leaves_inputs_with_rarer_rows_needs_larger_pages(data):
     wanted = Config(strategy="fast", device="cuda").with_settings(["skip.target=0.5"])
     rules = ("none", "random", "thin", "value")
-    grows = [travel.colder(wanted.with_settings([f"skip.rule={rule}"])) for rule in rules]
+    grows = [plan_ahead.colder(wanted.with_settings([f"skip.rule={rule}"])) for rule in rules]
     assert grows == [1, 1, 1, 2]
     layout = model_of(wanted, data).layout
     keys = {"inputs": 64, "input_bytes": 0, "lookups": [4000.0], "pages": 2}

@@ -18,7 +18,7 @@ from slipstream.models.layers import dense_norm, mlp, normal
 from slipstream.models.model import Model
 
 if torch.cuda.is_available():
-    from slipstream.models.kernels import dots, dots_of_rows
+    from slipstream.gpu.kernels import dots, dots_of_rows
 
 
 class Dlrm(Model):

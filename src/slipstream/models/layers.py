@@ -18,7 +18,7 @@ from slipstream.errors import ConfigError
 from slipstream.models.inputs import Inputs
 
 if torch.cuda.is_available():
-    from slipstream.models.kernels import mlp as kernel
+    from slipstream.gpu.kernels import mlp as kernel
 
 
 def normal(generator: Generator, std: float, *shape: int) -> nn.Parameter:

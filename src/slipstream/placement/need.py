@@ -12,7 +12,7 @@ from slipstream.data.batch import Batch
 from slipstream.data.inputs import Array
 from slipstream.embedding.spec import Layout
 from slipstream.embedding.store import in_memory
-from slipstream.near import AHEAD, ask_for
+from slipstream.prefetch import AHEAD, prefetch
 from slipstream.skew.popularity import Popularity
 
 _SEEN, _BLOCK = 0, 1
@@ -124,7 +124,7 @@ def _count_new(
     """Count, by their block, the rows that this batch had not needed before."""
     for k in range(-AHEAD, len(ids)):
         if k + AHEAD < len(ids) and 0 <= ids[k + AHEAD] < rows:
-            ask_for(known, start + ids[k + AHEAD], 0)
+            prefetch(known, start + ids[k + AHEAD], 0)
         if k >= 0 and 0 <= ids[k] < rows and known[start + ids[k], _SEEN] != batch:
             known[start + ids[k], _SEEN] = batch
             by_block[known[start + ids[k], _BLOCK]] += 1

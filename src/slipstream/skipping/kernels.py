@@ -11,7 +11,7 @@ import numpy as np
 
 from slipstream.compiled import compiled
 from slipstream.data.inputs import Array
-from slipstream.near import ask_for
+from slipstream.prefetch import prefetch
 
 _INPUTS_AHEAD = 8
 
@@ -21,7 +21,7 @@ def _ask_ahead(i: int, ids: Array, starts: Array, of_rows: Array) -> None:
     """Ask for the numbers of the rows of single columns, of an input behind input i."""
     if i + _INPUTS_AHEAD < len(ids):
         for c in range(len(starts)):
-            ask_for(of_rows, starts[c] + ids[i + _INPUTS_AHEAD, c], 0)
+            prefetch(of_rows, starts[c] + ids[i + _INPUTS_AHEAD, c], 0)
 
 
 @compiled

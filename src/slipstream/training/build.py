@@ -16,6 +16,8 @@ from slipstream.data.inputs import Array
 from slipstream.embedding.spec import Layout
 from slipstream.embedding.tables import Embeddings
 from slipstream.errors import ConfigError
+from slipstream.gpu.planning import plan_ahead
+from slipstream.gpu.planning.device_placement import DevicePlacement, can_finish
 from slipstream.models import MODELS, Model, build_model
 from slipstream.ordering import Apart, InputOrder, Order, Rates
 from slipstream.placement.budget import (
@@ -26,7 +28,6 @@ from slipstream.placement.budget import (
     rooms,
     too_small_for_all,
 )
-from slipstream.placement.finished import Finished, can_finish
 from slipstream.placement.hot import HotInputs
 from slipstream.placement.need import Needed, at_most
 from slipstream.placement.popularity import Refresh
@@ -38,7 +39,6 @@ from slipstream.skew.popularity import Popularity, accesses_of, row_bytes
 from slipstream.skipping.accesses import Reader
 from slipstream.skipping.hot import Hot, hot_rows
 from slipstream.skipping.rules import rule
-from slipstream.training import travel
 from slipstream.training.dense import DensePart, worth_compiling
 from slipstream.training.engine import Engine
 from slipstream.training.needed import needed_by_batches
@@ -139,7 +139,7 @@ def arranged(
     if rooms is None or chosen.placement is None or not chosen.placement.keep:
         rooms = _rooms(config, layout, dataset, keep=True, window=1)
     kept = HotInputs(dataset.train, layout, [room.keep for room in rooms])
-    lag = config.ordering.lag or travel.least_ordering_lag(config, base)
+    lag = config.ordering.lag or plan_ahead.least_ordering_lag(config, base)
     return Apart(base, kept, config.ordering.segment * config.batch_size, Rates(lag), kept.digest)
 
 
@@ -188,23 +188,23 @@ def engine_of(
         kernels: cpu, reference or gpu; None chooses.
         say: Told a sentence that a user should see.
     """
-    kernels = kernels or travel.kernels_for(config, rooms)
+    kernels = kernels or plan_ahead.kernels_for(config, rooms)
     slots = None if rooms is None else [room.slots for room in rooms]
     seed = config.seed if fresh else None
     compiled = compiles(config, steps)
     if any(table.storage == "fp64" for table in model.layout.tables):
         model = model.double()  # rows for checks, and a dense part that is as exact
     if kernels == "gpu" and slots is not None:
-        from slipstream.training.recorded import recorded_engine  # it needs Triton
+        from slipstream.gpu.step.graph_engine import build_graph_engine  # it needs Triton
 
         parts = parts_of(config)
-        return recorded_engine(
+        return build_graph_engine(
             config,
             model,
             slots,
             seed=seed,
             parts=parts,
-            together=travel.together(config, rooms),
+            together=plan_ahead.together(config, rooms),
             say=say,
         )
     device = config.device if kernels == "cpu" else "cpu"  # the reference is plain all through
@@ -235,7 +235,7 @@ def rooms_of(config: Config, layout: Layout, dataset: Dataset) -> list[Room] | N
     tier = answers(config).placement
     if tier is None:
         return None
-    window = travel.window_of(config)
+    window = plan_ahead.window_of(config)
     return _rooms(config, layout, dataset, keep=tier.keep, window=window)
 
 
@@ -272,10 +272,13 @@ def tiered_of(
     if tier is None or rooms is None:
         return placement_of(layout, dataset)
     singles = [column.name for column in dataset.schema.singles]
-    window, split = travel.window_of(config), answers(config).ordering == "split"
+    window, split = plan_ahead.window_of(config), answers(config).ordering == "split"
     if device_finishes(config, layout, dataset, rooms):
-        threads, at_once = travel.plans_ahead(config, rooms) > 0, travel.read_at_once(config, rooms)
-        return Finished(layout, singles, rooms, window, threads, at_once)
+        threads, at_once = (
+            plan_ahead.plans_ahead(config, rooms) > 0,
+            plan_ahead.read_at_once(config, rooms),
+        )
+        return DevicePlacement(layout, singles, rooms, window, threads, at_once)
     return Tiered(
         layout,
         singles,
@@ -295,7 +298,7 @@ def device_finishes(
     changes = tier is None or tier.learning or config.placement.refresh_batches is not None
     if changes or answers(config).ordering == "split":
         return False
-    return travel.kernels_for(config, rooms) == "gpu" and can_finish(layout, singles, rooms)
+    return plan_ahead.kernels_for(config, rooms) == "gpu" and can_finish(layout, singles, rooms)
 
 
 def _learned(rooms: Sequence[Room]) -> list[Room]:

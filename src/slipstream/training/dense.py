@@ -18,7 +18,7 @@ from slipstream.embedding.spec import Embedded
 from slipstream.errors import ConfigError
 
 if TYPE_CHECKING:
-    from slipstream.training.flat import FlatOptimizer
+    from slipstream.gpu.step.flat_optimizer import FlatOptimizer
 
 WORTH_COMPILING = 5000
 
@@ -56,7 +56,7 @@ class DensePart:
         self.flat: FlatOptimizer | None = None
         if recorded or self.device.type == "cuda":
             # Its kernels are in Triton, which comes with a GPU.
-            from slipstream.training.flat import FlatOptimizer
+            from slipstream.gpu.step.flat_optimizer import FlatOptimizer
 
             self.flat = FlatOptimizer(self.model, config)
         self._call = torch.compile(model, dynamic=False) if compiled else model

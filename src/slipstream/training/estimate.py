@@ -15,10 +15,17 @@ from slipstream.data.dataset import Dataset
 from slipstream.data.inputs import Array
 from slipstream.data.layout import fixed_fields
 from slipstream.data.lookup import bytes_needed
-from slipstream.embedding.device.stride import SCORED, STRIDES
 from slipstream.embedding.spec import Layout
 from slipstream.embedding.store import Record
 from slipstream.errors import ConfigError
+from slipstream.gpu.memory_estimate import (
+    device_parts,
+    ring_bytes,
+    scored_page,
+    what_fits,
+)
+from slipstream.gpu.planning import plan_ahead
+from slipstream.gpu.transfer.bundle import BUNDLES, SCORED
 from slipstream.models import Model
 from slipstream.placement.budget import lookups_beside, rows_beside
 from slipstream.placement.tier import Room
@@ -27,14 +34,8 @@ from slipstream.skipping.context import used_up
 from slipstream.skipping.hot import hot_bytes
 from slipstream.skipping.rule import Rule
 from slipstream.skipping.rules import rule
-from slipstream.training import build, travel
+from slipstream.training import build
 from slipstream.training.checkpoint.save import RANGE_BYTES
-from slipstream.training.estimate_device import (
-    device_parts,
-    ring_bytes,
-    scored_page,
-    what_fits,
-)
 from slipstream.training.footprint import step_bytes, without_values
 from slipstream.training.resolved import resolved
 from slipstream.training.strategies import answers
@@ -139,8 +140,8 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
                 inputs=size,
                 input_bytes=each,
                 lookups=lookups_beside(*many, size) if finished else lookups,
-                pages=STRIDES * travel.together(config, rooms),
-                grows=travel.colder(config),
+                pages=BUNDLES * plan_ahead.together(config, rooms),
+                grows=plan_ahead.colder(config),
             )
             for each in (input_bytes, 0)
         )
@@ -239,7 +240,7 @@ def _fast(
     ranked = _RANKED if any(len(room.keep) for room in rooms) else 0
     known = (_ROW + ranked) * sum(group.rows for group in layout.groups)
     steps = math.ceil(len(build.order_of(config, dataset)) / config.batch_size)
-    window = min(travel.window_of(config), steps)
+    window = min(plan_ahead.window_of(config), steps)
     each = _PLANNED * _lookups(layout, dataset) + _input_bytes(dataset)
     return slots + known + math.ceil(window * config.batch_size * each)
 
@@ -302,12 +303,12 @@ def _loader(dataset: Dataset, config: Config, rooms: Sequence[Room] | None) -> i
     input_bytes = _input_bytes(dataset)
     total = 0.0
     sizes = [config.batch_size, config.evaluate.batch_size or config.batch_size]
-    if travel.plans_ahead(config, rooms):
-        read = travel.read_at_once(config, rooms)
+    if plan_ahead.plans_ahead(config, rooms):
+        read = plan_ahead.read_at_once(config, rooms)
         # Page-locked memory comes in powers of two.
         block = 1 << (math.ceil(input_bytes * sizes.pop(0) * read) - 1).bit_length()
         inputs = len(build.order_of(config, dataset))
-        total += block * travel.reads_held(config, rooms, inputs)
+        total += block * plan_ahead.reads_held(config, rooms, inputs)
     for size in sizes:
         at_once = max(1, _AT_ONCE // size)
         total += input_bytes * size * at_once * (math.ceil((_READ_AHEAD + 1) / at_once) + 2)

@@ -9,10 +9,10 @@ import torch
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
+from slipstream.gpu.planning import plan_ahead
 from slipstream.ordering import Order
 from slipstream.placement.tier import Room
 from slipstream.plan import Placement
-from slipstream.training import travel
 
 
 def loader_of(
@@ -34,21 +34,21 @@ def loader_of(
         wait: For a thread that reads ahead: waits until the order has decided more; None where it
             knows all from the start.
     """
-    ahead = travel.plans_ahead(config, rooms) > 0
-    at_once = travel.read_at_once(config, rooms)
+    ahead = plan_ahead.plans_ahead(config, rooms) > 0
+    at_once = plan_ahead.read_at_once(config, rooms)
     # A GPU takes inputs from where they were read.
-    on_gpu = travel.kernels_for(config, rooms) == "gpu"
+    on_gpu = plan_ahead.kernels_for(config, rooms) == "gpu"
     loader = Loader(
         dataset.train,
         config.batch_size,
         order=order,
-        ahead=travel.READ_AHEAD * at_once if ahead else 1,
-        threads=travel.READERS if ahead else 1,
+        ahead=plan_ahead.READ_AHEAD * at_once if ahead else 1,
+        threads=plan_ahead.READERS if ahead else 1,
         pin_memory=on_gpu and torch.device(config.device).type == "cuda",
         at_once=at_once if ahead else None,
         look=placement.look if ahead else None,
         wait=wait if ahead else None,
     )
     if ahead:
-        loader.reserve(travel.reads_held(config, rooms, len(order)))
+        loader.reserve(plan_ahead.reads_held(config, rooms, len(order)))
     return loader

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from slipstream.config import Config
 from slipstream.errors import ConfigError
+from slipstream.gpu.planning import plan_ahead
 from slipstream.ordering import InputOrder
-from slipstream.training import build, travel
+from slipstream.training import build
 from slipstream.training.strategies import answers
 
 
@@ -19,7 +20,7 @@ def resolved(config: Config, order: InputOrder) -> Config:
     config = _with_skip_lag(config, len(order))
     if ordering != "apart":
         return config
-    least = travel.least_ordering_lag(config, order)
+    least = plan_ahead.least_ordering_lag(config, order)
     lag = config.ordering.lag or least
     if lag < least:
         raise ConfigError(
@@ -32,7 +33,7 @@ def resolved(config: Config, order: InputOrder) -> Config:
 def _with_skip_lag(config: Config, inputs: int) -> Config:
     if answers(config).skipping == "none":
         return config
-    least, lag = travel.least_skip_lag(config), travel.skip_lag(config, inputs)
+    least, lag = plan_ahead.least_skip_lag(config), plan_ahead.skip_lag(config, inputs)
     if lag < least:
         raise ConfigError(
             f"skip.lag is {lag}, but what is skipped must be decided {least} batches ahead: they "

@@ -15,14 +15,15 @@ from slipstream.data.dataset import Dataset, Part
 from slipstream.data.loader import Loader
 from slipstream.embedding.mover import Clock
 from slipstream.errors import SlipstreamError
+from slipstream.gpu.planning import plan_ahead
+from slipstream.gpu.planning.plan_queue import PlanQueue
 from slipstream.models import Model
 from slipstream.placement.counting import found_out
 from slipstream.plan import Plan, Planner
 from slipstream.skew.popularity import row_bytes
 from slipstream.skipping.heard import Heard
-from slipstream.training import build, travel
+from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints, WholeCheckpoint, load
-from slipstream.training.coming import Coming
 from slipstream.training.diverged import diverged_after, diverged_in
 from slipstream.training.engine import Stepped
 from slipstream.training.evaluation import evaluate, first_inputs
@@ -127,7 +128,7 @@ class Trainer:
     def run_through(self) -> None:
         """Train until the inputs are used up, or until validation gets no better."""
         tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
-        ahead = travel.plans_ahead(self.config, self.rooms)
+        ahead = plan_ahead.plans_ahead(self.config, self.rooms)
         loader = self._stack.enter_context(
             loader_of(self.config, self.dataset, self.order, self.rooms, tiered, self.skipping.wait)
         )
@@ -145,7 +146,7 @@ class Trainer:
         # What is in the fast tier before the next plan is made: only then may a thread make it.
         self.engine.tables.keep(tiered.kept(), self.state.step)
         foresight = self.skipping.look_ahead() if ahead else None
-        sent = Coming(self.config, self.rooms, self.engine, self.total, foresight)
+        sent = PlanQueue(self.config, self.rooms, self.engine, self.total, foresight)
         coming = sent.plans(plans, self.state.position, self._stack)
         self._stack.callback(self.skipping.close)  # before threads end that may wait for it
         self._what_is_due()

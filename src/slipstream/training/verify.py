@@ -15,10 +15,11 @@ from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
 from slipstream.embedding.store import RowStore
+from slipstream.gpu.planning import plan_ahead
 from slipstream.placement.budget import all_bytes
 from slipstream.placement.tiered import Tiered
 from slipstream.plan import Placement, Plan, Planner
-from slipstream.training import build, travel
+from slipstream.training import build
 from slipstream.training.engine import Engine
 from slipstream.training.estimate import does_not_fit
 from slipstream.training.evaluation import evaluate, first_inputs
@@ -150,7 +151,7 @@ class _Pair:
         self.resident: Placement = build.placement_of(model.layout, dataset)
         self.ours = build.engine_of(config, model, 0, rooms=rooms)
         self.placed: Placement = self.resident
-        if kernels is not None or travel.kernels_for(config, rooms) != "gpu":
+        if kernels is not None or plan_ahead.kernels_for(config, rooms) != "gpu":
             self.theirs = build.engine_of(config, other, 0, kernels=kernels)
         else:
             # The same kernels with every row on the device.
@@ -200,7 +201,7 @@ class _Pair:
         for plan in plans:
             self.ours.prepare(plan, self._factor(plan))
             coming.append(plan)
-            if len(coming) == travel.PREPARED:
+            if len(coming) == plan_ahead.PREPARED:
                 yield coming.popleft()
         yield from coming
 

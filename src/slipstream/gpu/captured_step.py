@@ -1,0 +1,270 @@
+"""Users' own modules and losses in the recorded step: their model, our rows and plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from slipstream.ahead import Ahead, little_interrupted
+from slipstream.config import Config
+from slipstream.data.dataset import Dataset
+from slipstream.data.loader import Loader
+from slipstream.embedding.module import EmbeddingTables
+from slipstream.embedding.spec import Embedded
+from slipstream.errors import ConfigError
+from slipstream.gpu.planning import plan_ahead
+from slipstream.plan import Plan, Planner
+from slipstream.training import build
+from slipstream.training.dense import DensePart, worth_compiling
+from slipstream.training.engine import Engine, Stepped, weighted_loss
+from slipstream.training.reading import loader_of
+from slipstream.training.schedule import rate
+from slipstream.training.strategies import answers
+
+OwnLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""The loss of a batch: of what the module gives, the labels and the weights of the inputs."""
+_NOT_RECORDED = (
+    "Steps run one operation after the other: device is {device}, and only on a GPU (device: cuda) "
+    "is a step recorded and replayed."
+)
+_NO_ROOM = (
+    "The GPU's memory is used up, with a fast tier of {}. Set placement.fast_memory to less, use "
+    "smaller batches, or a smaller module."
+)
+
+
+class Said(NamedTuple):
+    """What a step says of its batch.
+
+    Args:
+        loss: Its loss.
+        outputs: What the module gave for its inputs, before anything moved; on the CPU.
+        inputs: How many there were.
+        position: Inputs that are used up after it.
+    """
+
+    loss: float
+    outputs: Tensor
+    inputs: int
+    position: int
+
+
+class CapturedStep:
+    """Your own module and loss, trained together with embedding tables as one recorded step.
+
+    On a GPU everything from the rows that come to the weights that move is one CUDA graph: the
+    module must do the same operations for every batch, and ask the host for nothing. Where it
+    cannot be recorded, and on a CPU, the same is done one operation after the other, and a line
+    says why.
+
+    Args:
+        dataset: What is trained on. Its counts say which rows stay on the device.
+        tables: Made for the data set: `EmbeddingTables.for_schema`. Between two passes they hold
+            every row as it is; while one goes on nothing else may use them.
+        module: Called with the dense values `[inputs, values]` and the vectors of each column by
+            name, as the tables give them; gives one number for each input. It goes to the device.
+            Columns that it does not use have gradients of zero, which Adam and weight decay heed.
+        loss: Called with these numbers, labels and weights, `[inputs]` each; the last batch is
+            filled up with inputs of weight 0. Left out, the weighted mean logloss of logits.
+        config: batch_size, device, precision, compile, epochs, limit, shuffle and seed; dense (how
+            weights move), schedule, and placement (the fast tier). Its other keys are not for
+            modules of your own.
+        say: Told a sentence that a user should see.
+
+    Example:
+        >>> import torch
+        >>> class Mine(torch.nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.top = torch.nn.Linear(4 + 8, 1)
+        ...     def forward(self, dense, vectors):
+        ...         pair = vectors["site"] * vectors["ad"]
+        ...         return self.top(torch.cat([dense, pair], dim=1)).squeeze(1)
+        >>> tables = slipstream.EmbeddingTables.for_schema(dataset.schema, dim=8)
+        >>> step = CapturedStep(dataset, tables, Mine(), config=Config(batch_size=512))
+        >>> [said.inputs for said in step.through()]
+        [512, 512, 512, 164]
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        tables: EmbeddingTables,
+        module: nn.Module,
+        loss: OwnLoss | None = None,
+        *,
+        config: Config | None = None,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._dataset, self._tables, self._say = dataset, tables, say
+        self._config = _checked(config or Config(), dataset, tables)
+        self._loss = loss or _mean_logloss
+        self._order = build.order_of(self._config, dataset)
+        build.use_device(self._config)
+        self.recorded = plan_ahead.kernels_for(self._config, []) == "gpu"
+        """Whether steps are recorded, as far as the module allows it."""
+        if not self.recorded:
+            say(_NOT_RECORDED.format(device=self._config.device))
+        adapter = _ByColumn(module, tables)
+        if any(table.storage == "fp64" for table in tables.layout.tables):
+            adapter = adapter.double()
+        self._dense = DensePart(
+            adapter,
+            self._config.dense,
+            self._config.precision,
+            worth_compiling(self._config, build.steps_of(self._config, self._order)),
+            device=self._config.device,
+            recorded=self.recorded,
+        )
+
+    def through(self) -> Iterator[Said]:
+        """Train on all inputs, as often as `config.epochs` says; gives what each step says.
+
+        On a GPU steps are under way when their predecessors' words come. Who stops taking them
+        stops training; rows are in the tables then, as the steps that were begun have left them.
+        """
+        self._tables.train()
+        try:
+            yield from self._recorded() if self.recorded else self._plain()
+        except torch.OutOfMemoryError as error:
+            raise ConfigError(_NO_ROOM.format(self._config.placement.fast_memory)) from error
+
+    def _plain(self) -> Iterator[Said]:
+        """Look up, predict, move: the reference for everything else."""
+        with Loader(self._dataset.train, self._config.batch_size, order=self._order) as loader:
+            for batch in loader:
+                factor = rate(self._config.schedule, batch.next_position, len(self._order))
+                outputs = self._dense.logits(batch.dense, self._tables(batch))
+                loss = self._checked_loss(outputs, batch.labels, batch.weights)
+                loss.backward()
+                self._tables.step(lr_factor=factor)
+                self._dense.step(factor)
+                n = batch.n_valid
+                yield Said(float(loss.detach()), outputs.detach()[:n], n, batch.next_position)
+
+    def _recorded(self) -> Iterator[Said]:
+        from slipstream.gpu.step.graph_engine import build_graph_engine  # it needs Triton
+
+        config, layout = self._config, self._tables.layout
+        rooms = build.rooms_of(config, layout, self._dataset)
+        assert rooms is not None, "the strategy was checked to have a fast tier"
+        rows, slots = self._tables._embeddings, [room.slots for room in rooms]
+        engine = build_graph_engine(
+            config,
+            self._dense.model,
+            slots,
+            seed=None,
+            say=self._say,
+            tables=rows,
+            dense=self._dense,
+            loss=self._checked_loss,
+        )
+        placement = build.tiered_of(config, layout, self._dataset, rooms)
+        try:
+            engine.tables.keep(placement.kept(), self._tables.steps)
+            with ExitStack() as stack:
+                stack.enter_context(little_interrupted())
+                parts = (config, self._dataset, self._order, rooms, placement)
+                loader = stack.enter_context(loader_of(*parts))
+                plans = Planner(placement).plans(loader, self._tables.steps + 1)
+                sent = Ahead(self._sent(engine, plans), plan_ahead.PREPARED)
+                for plan in stack.enter_context(sent):
+                    stepped = list(engine.step(plan))
+                    self._tables.steps = plan.step
+                    yield from map(_said, stepped)
+                yield from map(_said, engine.landed())
+        finally:
+            try:
+                for _ in engine.landed():  # of steps that nobody asks about any more
+                    pass
+                rows.settle()
+            finally:
+                rows.close()
+                rows.mover = None
+
+    def _sent(self, engine: Engine, plans: Iterator[Plan]) -> Iterator[Plan]:
+        """Plans that are on their way to the device."""
+        try:
+            for plan in plans:
+                factor = rate(self._config.schedule, plan.next_position, len(self._order))
+                engine.prepare(plan, factor)
+                yield plan
+        finally:  # who looks at an error keeps hold of them, but not of the threads that make them
+            if isinstance(plans, Generator):
+                plans.close()
+
+    def _checked_loss(
+        self, outputs: Tensor, labels: Tensor, weights: Tensor, _: Tensor | None = None
+    ) -> Tensor:
+        if outputs.shape != labels.shape:
+            raise ConfigError(
+                f"The module gives a tensor of shape {list(outputs.shape)} for {len(labels)} "
+                f"inputs; it must give one number for each, of shape {list(labels.shape)}."
+            )
+        loss = self._loss(outputs, labels.to(outputs), weights.to(outputs))
+        if loss.dim():
+            raise ConfigError(f"The loss has the shape {list(loss.shape)}; it must be one number.")
+        return loss
+
+
+class _ByColumn(nn.Module):  # type: ignore[misc]
+    """A module that takes vectors by the names of their columns, for who has them by group."""
+
+    def __init__(self, module: nn.Module, tables: EmbeddingTables) -> None:
+        super().__init__()
+        self.module, self.layout, self._names = module, tables.layout, tables._names
+        groups = self.layout.groups
+        self._order = [n for group in groups for n in group.features]
+        self._order += self.layout.sequences
+
+    def forward(self, dense: Tensor, vectors: Embedded | Mapping[str, Tensor]) -> Tensor:
+        """What the module gives."""
+        if not isinstance(vectors, Embedded):
+            return self.module(dense, vectors)
+        found = [one for group in vectors.vectors for one in group.unbind(1)]
+        by_number = dict(zip(self._order, (*found, *vectors.sequences), strict=True))
+        return self.module(dense, {name: by_number[n] for n, name in enumerate(self._names)})
+
+
+def _mean_logloss(outputs: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+    return weighted_loss(outputs, labels, weights, None)
+
+
+def _said(stepped: Stepped) -> Said:
+    plan = stepped.plan
+    n = plan.n_valid
+    return Said(stepped.loss, stepped.logits[:n].clone(), n, plan.next_position)
+
+
+def _checked(config: Config, dataset: Dataset, tables: EmbeddingTables) -> Config:
+    """The configuration, where it can be followed with a module of the user's own."""
+    build.check_device(config)
+    if config.strategy == "plain":
+        config = replace(config, strategy="fast")
+    chosen = answers(config)
+    if chosen.ordering != "as-is" or chosen.skipping != "none" or chosen.placement is None:
+        raise ConfigError(
+            f"strategy is {config.strategy}, but with a module of your own inputs are trained as "
+            "they come: use fast or bagpipe."
+        )
+    singles = [column.name for column in dataset.schema.singles]
+    if tables._block != tuple(singles):
+        raise ConfigError(
+            "The tables were not made for this data set: use EmbeddingTables.for_schema("
+            "dataset.schema, ...)."
+        )
+    for table in dataset.schema.tables:
+        if tables.layout.table(table.name).rows != table.rows:
+            raise ConfigError(
+                f"Table {table.name!r} has {table.rows:,} rows in this data set, but "
+                f"{tables.layout.table(table.name).rows:,} in the tables: use "
+                "EmbeddingTables.for_schema(dataset.schema, ...)."
+            )
+    if not len(dataset.train):
+        raise ConfigError("There is nothing to train on: the training part has no inputs.")
+    return config

@@ -1,0 +1,103 @@
+"""The dot interaction of rows that are read from their slots, both ways.
+
+A lookup would write them beside each other, to be read from there twice. Here nothing is written;
+the backward pass finds the rows as they were, since they move only after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from slipstream.embedding.spec import InSlots
+from slipstream.gpu.kernels import dots
+from slipstream.gpu.kernels.rows import Shape
+
+
+def dot_interaction_of_rows(first: Tensor, vectors: Tensor, rows: InSlots) -> Tensor:
+    """What `dot_interaction` gives for the vectors that a lookup of these rows would give.
+
+    Args:
+        first: `[B, dim]`; what comes out has its type.
+        vectors: `[B, count, dim]`: collects the gradients of the rows, and is not read.
+        rows: Where the rows are.
+    """
+    where = (rows.records, rows.slots, rows.span, list(rows.shape))
+    return _forward(first.contiguous(), vectors, *where, dots.in_tf32(first))
+
+
+@torch.library.custom_op("slipstream::dot_interaction_of_rows", mutates_args=())
+def _forward(
+    first: Tensor,
+    vectors: Tensor,
+    records: Tensor,
+    slots: Tensor,
+    span: Tensor,
+    shape: Sequence[int],
+    tf32: bool,
+) -> Tensor:
+    return dots.forward(first, _others(records, slots, span, shape), tf32)
+
+
+@torch.library.custom_op("slipstream::dot_interaction_of_rows_backward", mutates_args=())
+def _backward(
+    gradient: Tensor,
+    first: Tensor,
+    records: Tensor,
+    slots: Tensor,
+    span: Tensor,
+    shape: Sequence[int],
+    tf32: bool,
+) -> tuple[Tensor, Tensor]:
+    return dots.backward(gradient, first, _others(records, slots, span, shape), tf32)
+
+
+@_forward.register_fake
+def _(
+    first: Tensor,
+    vectors: Tensor,
+    records: Tensor,
+    slots: Tensor,
+    span: Tensor,
+    shape: Sequence[int],
+    tf32: bool,
+) -> Tensor:
+    inputs, count, dim = vectors.shape
+    return first.new_empty(inputs, dots.width(count, dim))
+
+
+@_backward.register_fake
+def _(
+    gradient: Tensor,
+    first: Tensor,
+    records: Tensor,
+    slots: Tensor,
+    span: Tensor,
+    shape: Sequence[int],
+    tf32: bool,
+) -> tuple[Tensor, Tensor]:
+    made = Shape(*shape)
+    count, inputs = slots.shape
+    vectors = first.new_empty(inputs, count, made.dim, dtype=made.dtype)
+    return torch.empty_like(first), vectors
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    first, _, records, slots, span, ctx.shape, ctx.tf32 = inputs
+    ctx.save_for_backward(first, records, slots, span)
+
+
+def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    made = _backward(gradient.contiguous(), *ctx.saved_tensors, ctx.shape, ctx.tf32)
+    return *made, None, None, None, None, None
+
+
+_forward.register_autograd(_gradients, setup_context=_keep)
+
+
+def _others(records: Tensor, slots: Tensor, span: Tensor, shape: Sequence[int]) -> dots.Others:
+    made = Shape(*shape)
+    return dots.Others((len(slots), made.dim), *made.views(records), slots, span, made)

@@ -1,0 +1,310 @@
+"""Plans for a device that finds kept rows by itself: the host looks at the other rows alone."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from queue import Empty, SimpleQueue
+from typing import NamedTuple
+
+import numpy as np
+
+from slipstream.ahead import Ahead
+from slipstream.data.batch import Batch, Together
+from slipstream.embedding.spec import Layout
+from slipstream.errors import ConfigError
+from slipstream.gpu.planning.cold_lookups import Scanned, Scanner, kept_of, read_at_once, read_of
+from slipstream.gpu.planning.cold_tier import ColdPlan, ColdTier, plans_of
+from slipstream.placement.tier import Room
+from slipstream.plan import Emitted
+
+_PENDING = 2  # times that batches have no slots yet while the window goes on behind them
+
+
+class ColdPlaced(NamedTuple):
+    """A batch, what to tell the device of each group, and the step whose write-backs it awaits.
+
+    A batch that does not fit beside the kept rows, even alone, is `aside`: what its plans fill are
+    the rows that it needs and that are in slots, but for kept ones.
+    """
+
+    batch: Batch
+    groups: tuple[ColdPlan, ...]
+    after: int
+    aside: bool = False
+
+
+class ColdPlanner:
+    """Plans which rows are brought into the fast tier, and which leave it, looking ahead.
+
+    It decides as `Tiered` does with kept rows that stay the same, but where several batches were
+    read at once: the window moves on by as many, and where room is short they wait until all of
+    them fit. So rows may leave earlier, and little where the window is several times as long. It
+    looks only at lookups of other rows, and leaves it to the device to find the slots of kept rows
+    and the distinct rows of a batch. That is what makes it several times faster.
+
+    Args:
+        layout: Tables and features.
+        singles: The names of the columns in the block of single ids, in order.
+        rooms: The fast tier of each group.
+        window: The most batches to look ahead, the current one among them.
+        threads: Whether threads take batches, look ahead, and hand out slots; the plans are the
+            same.
+        at_once: The most batches that enter the window at once, if it is at least as long.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        singles: Sequence[str],
+        rooms: Sequence[Room],
+        window: int,
+        threads: bool = False,
+        at_once: int = 1,
+    ) -> None:
+        if window < 1:
+            raise ConfigError(f"The window is {window} batches; it must be at least 1.")
+        self._at_once = min(at_once, window)
+        self._rooms, self._window, self._threads = rooms, window, threads
+        self.kept = [
+            kept_of(layout, group, singles, room.keep)
+            for group, room in zip(layout.groups, rooms, strict=True)
+        ]
+        self._rows = [group.rows for group in layout.groups]
+        self._columns = [
+            [layout.features[n].column for n in group.features] for group in layout.groups
+        ]
+        self._scanners: SimpleQueue[list[Scanner]] = SimpleQueue()
+
+    def look(self, read: Together) -> list[Scanned]:
+        """The lookups of rows that are not kept, in each group; any thread may ask for them."""
+        try:
+            mine = self._scanners.get_nowait()
+        except Empty:
+            pairs = zip(self.kept, self._columns, strict=True)
+            mine = [Scanner(kept, names) for kept, names in pairs if kept is not None]
+        try:
+            return [one.scan(read) for one in mine]
+        finally:
+            self._scanners.put(mine)
+
+    def place(self, batches: Iterable[Batch], step: int) -> Generator[ColdPlaced, None, None]:
+        """What comes before each batch and what leaves after it; the first has number `step`."""
+        steps = self._window + _PENDING * self._at_once  # not one fewer: rows would mix
+        pending = _Pending()
+        pairs = zip(self._rows, self._rooms, strict=True)
+        tiers = [ColdTier(rows, room, steps, pending.settle) for rows, room in pairs]
+        with ExitStack() as stack:
+            coming: Iterator[_Some] = map(self._scanned, read_at_once(batches, self._at_once))
+            if self._threads:
+                coming = stack.enter_context(Ahead(coming, 1, "batches"))
+            placed: Iterator[_Emitting | _Aside] = self._placed(tiers, coming, step, pending)
+            if self._threads:
+                placed = stack.enter_context(Ahead(placed, _PENDING, "window"))
+                placed = stack.enter_context(Ahead(_emitted(placed), 1, "slots"))
+            for some in placed:
+                yield from some.plans()
+
+    def _placed(
+        self, tiers: Sequence[ColdTier], coming: Iterator[_Some], step: int, pending: _Pending
+    ) -> Iterator[_Emitting | _Aside]:
+        """Batches that are to be given their slots: meanwhile the window goes on behind them."""
+        window: deque[_Some] = deque()
+        held: _Some | None = None  # batches for which there is no room yet
+        rest: _Some | None = None  # batches that have not entered yet
+        number = last = step  # of the next plan, and of the next batch to enter
+        while True:
+            while held is None:
+                ahead = last - number
+                if ahead and ahead + self._at_once > self._window:
+                    break
+                some = rest or next(coming, None)
+                if some is None:
+                    break
+                some, rest = some.split(some.enter(tiers, number, last))
+                last += len(some.batches)
+                fit, held = some.split(some.fits(tiers, bool(window)))
+                window += fit.wanted(tiers)
+            if held is not None:
+                fit, held = held.split(held.fits(tiers, bool(window)))
+                window += fit.wanted(tiers)
+            if window:
+                some = window.popleft()
+                some.leave(tiers, number)
+                emitting = _Emitting(some, tiers, number)
+                number += len(some.batches)
+                pending.add(emitting)
+                yield emitting
+            elif held is not None:
+                pending.settle()
+                yield _Aside(held.aside(tiers, number))
+                number, held = number + 1, None
+            else:
+                return
+
+    def _scanned(self, batches: list[Batch]) -> _Some:
+        """Batches that were read at once, with their lookups of rows that are not kept."""
+        read = read_of(batches)
+        return _Some(batches, self.look(read) if read.seen is None else read.seen)
+
+
+class _Some:
+    """Some batches that were read at once, with their lookups in each group."""
+
+    def __init__(self, batches: list[Batch], found: list[Scanned]) -> None:
+        self.batches, self._found = batches, found
+        self._whole = False  # whether all that was read together has entered at once
+        self._after = np.zeros(len(batches), dtype=np.int64)
+        self._new = [np.zeros(len(batches), dtype=np.int64) for _ in found]
+        self._before = [np.empty((2, len(one.rows)), dtype=np.int32) for one in found]
+
+    def enter(self, tiers: Sequence[ColdTier], first: int, step: int) -> int:
+        """The rows of the first of them are used at the steps from `step` on; says of how many.
+
+        Where all of them fit an empty tier all enter. Else all of these fit but perhaps for the
+        last. The next plan is that of `first`.
+        """
+        pairs = zip(tiers, self._found, strict=True)
+        self._whole = all(one.bounds[-1] - one.bounds[0] <= tier.room for tier, one in pairs)
+        # Of several groups one may have no room where another has: then batches enter one by one.
+        count = len(self.batches) if self._whole or len(tiers) == 1 else 1
+        all_of = zip(tiers, self._found, self._before, self._new, strict=True)
+        for tier, found, before, new in all_of:
+            some = found.bounds[: count + 1]
+            room = tier.room if self._whole else tier.room - tier.wanted
+            count = tier.enter(found.rows, some, first, step, room, before, new, self._after)
+        return count
+
+    def fits(self, tiers: Sequence[ColdTier], others: bool) -> int:
+        """How many of them fit, from the first on.
+
+        What was read together is planned and carried together, which takes far less time. So as
+        long as there are `others` that leave before them, those that entered all at once wait until
+        there is room for all. Then there will be: they fit an empty tier.
+        """
+        counts = len(self.batches)
+        for tier, new in zip(tiers, self._new, strict=True):
+            counts = min(
+                counts, int(np.searchsorted(new.cumsum(), tier.room - tier.wanted, "right"))
+            )
+        return 0 if others and self._whole and counts < len(self.batches) else counts
+
+    def split(self, count: int) -> tuple[_Some, _Some | None]:
+        """The first `count`, and the others, if there are any."""
+        if count == len(self.batches):
+            return self, None
+        return self._part(slice(0, count)), self._part(slice(count, len(self.batches)))
+
+    def _part(self, some: slice) -> _Some:
+        found = [
+            Scanned(one.places, one.rows, one.bounds[some.start : some.stop + 1])
+            for one in self._found
+        ]
+        made = _Some(self.batches[some], found)
+        made._after, made._new = self._after[some], [new[some] for new in self._new]
+        made._before, made._whole = self._before, self._whole
+        return made
+
+    def wanted(self, tiers: Sequence[ColdTier]) -> list[_Some]:
+        """Have slots for their rows; they are as they were, if there are any."""
+        for tier, new in zip(tiers, self._new, strict=True):
+            tier.wanted += int(new.sum())
+        return [self] if self.batches else []
+
+    def leave(self, tiers: Sequence[ColdTier], step: int) -> None:
+        """Those of their rows leave that no later batch uses; the first is that of step `step`.
+
+        How many is known before they have slots, so that the window need not wait for these.
+        """
+        for tier, one, before in zip(tiers, self._found, self._before, strict=True):
+            tier.wanted -= tier.leaving(one, before, step)
+
+    def emit(self, tiers: Sequence[ColdTier], step: int) -> list[Emitted]:
+        """Give their rows slots; the first of them is that of step `step`."""
+        all_of = zip(tiers, self._found, self._before, strict=True)
+        return [tier.emit(one, before, step) for tier, one, before in all_of]
+
+    def plans(self, made: Sequence[Emitted]) -> Iterator[ColdPlaced]:
+        """Their plans, with the slots that they were given."""
+        groups = map(plans_of, made)
+        for batch, after, *plans in zip(self.batches, self._after.tolist(), *groups, strict=True):
+            yield ColdPlaced(batch, tuple(plans), after)
+
+    def aside(self, tiers: Sequence[ColdTier], step: int) -> ColdPlaced:
+        """The plan of the first, which does not fit."""
+        plans = []
+        for tier, one, before in zip(tiers, self._found, self._before, strict=True):
+            first = slice(one.bounds[0], one.bounds[1])
+            plans.append(tier.aside(one.rows[first], before[:, first], step))
+        return ColdPlaced(self.batches[0], tuple(plans), step - 1, aside=True)
+
+
+class _Emitting:
+    """Batches that are given their slots, once, by whoever first needs to know them.
+
+    Args:
+        some: The batches.
+        tiers: The tiers of the groups.
+        step: That of the first of them.
+    """
+
+    def __init__(self, some: _Some, tiers: Sequence[ColdTier], step: int) -> None:
+        self.some, self._tiers, self._step = some, tiers, step
+        self._made: list[Emitted] | None = None
+        self._error: BaseException | None = None
+        self._one_at_a_time = threading.Lock()
+
+    def emitted(self) -> list[Emitted]:
+        """The slots of each group; waits for another thread that finds them."""
+        with self._one_at_a_time:
+            if self._error is not None:  # some slots may have been handed out: never again
+                raise self._error
+            if self._made is None:
+                try:
+                    self._made = self.some.emit(self._tiers, self._step)
+                except BaseException as error:
+                    self._error = error
+                    raise
+            return self._made
+
+    def plans(self) -> Iterator[ColdPlaced]:
+        """The plans of the batches."""
+        return self.some.plans(self.emitted())
+
+
+class _Pending:
+    """Batches that are perhaps still to be given their slots, the first of them first."""
+
+    def __init__(self) -> None:
+        self._some: deque[_Emitting] = deque()
+
+    def add(self, emitting: _Emitting) -> None:
+        """More of them; where there are too many, waits for the first."""
+        self._some.append(emitting)
+        while len(self._some) > _PENDING:
+            self._some.popleft().emitted()
+
+    def settle(self) -> None:
+        """Wait until all have their slots."""
+        while self._some:
+            self._some.popleft().emitted()
+
+
+def _emitted(placed: Iterator[_Emitting | _Aside]) -> Iterator[_Emitting | _Aside]:
+    """The same batches, with their slots."""
+    for some in placed:
+        if isinstance(some, _Emitting):
+            some.emitted()
+        yield some
+
+
+class _Aside(NamedTuple):
+    """A batch that does not fit."""
+
+    plan: ColdPlaced
+
+    def plans(self) -> Iterator[ColdPlaced]:
+        """Its plan."""
+        yield self.plan

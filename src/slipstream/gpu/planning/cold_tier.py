@@ -1,0 +1,153 @@
+"""The rows of one group that are not kept: when each was last used, and which slots they get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from slipstream.data.inputs import Array
+from slipstream.embedding.store import in_memory
+from slipstream.gpu.planning import cold_kernels
+from slipstream.gpu.planning.cold_lookups import Scanned
+from slipstream.placement.tier import Room
+from slipstream.plan import Emitted
+
+
+class ColdPlan(NamedTuple):
+    """What a device must be told of one group's rows; all that is not here is kept.
+
+    Args:
+        places: int32: the lookups of rows that are not kept, `input * features + feature`.
+        slots: int32: where these rows are.
+        fill_rows: Rows to bring in before the step.
+        fill_slots: int32: their slots.
+        evict_rows: Rows to write back after it.
+        evict_slots: int32: their slots.
+        many: The plans that were made with this one, all of it; None for a batch aside.
+        at: Which of them it is.
+    """
+
+    places: Array
+    slots: Array
+    fill_rows: Array
+    fill_slots: Array
+    evict_rows: Array
+    evict_slots: Array
+    many: Emitted | None = None
+    at: int = 0
+
+
+def plans_of(many: Emitted) -> Iterator[ColdPlan]:
+    """The plans of batches that were given their slots together."""
+    cuts = (pairwise(one.tolist()) for one in (many.lookups, many.fills, many.evicts))
+    for at, ((a, b), (c, d), (e, f)) in enumerate(zip(*cuts, strict=True)):
+        yield ColdPlan(
+            many.places[a:b],
+            many.slots[a:b],
+            many.fill_rows[c:d],
+            many.fill_slots[c:d],
+            many.evict_rows[e:f],
+            many.evict_slots[e:f],
+            many,
+            at,
+        )
+
+
+class ColdTier:
+    """What is known of one group's rows that are not kept.
+
+    One thread may `emit` batches while another has later ones `enter`: these touch only what is
+    noted of steps behind those that are emitted. All else waits until everything is emitted.
+
+    Args:
+        rows: How many rows the group has.
+        room: Its fast tier.
+        steps: The most steps of which something must be known at once: those that are still to be
+            emitted, and those of the window behind them.
+        settled: Waits until nothing is left to be emitted.
+    """
+
+    def __init__(self, rows: int, room: Room, steps: int, settled: Callable[[], None]) -> None:
+        self._settled = settled
+        self._known = in_memory((rows, 2))
+        self._again: Array = np.zeros((steps, 0), dtype=np.uint8)
+        self._slot_of: Array = np.zeros((steps, 0), dtype=np.int32)
+        first = len(room.keep)
+        self._n_free = self.room = room.slots - first
+        self._free = np.arange(room.slots - 1, first - 1, -1, dtype=np.int32)
+        self.wanted = 0
+
+    def enter(
+        self,
+        rows: Array,
+        bounds: Array,
+        first: int,
+        step: int,
+        room: int,
+        before: Array,
+        new: Array,
+        after: Array,
+    ) -> int:
+        """The rows of some batches are used from `step` on; says of how many that is known.
+
+        Those behind the first for which there is no `room` are left out.
+        """
+        self._widen(int(np.diff(bounds).max(initial=0)))
+        out = (before, self._again, new, after)
+        return cold_kernels.enter(rows, bounds, self._known, first, step, room, *out)
+
+    def _widen(self, lookups: int) -> None:
+        """Have room for a batch with so many lookups."""
+        more = lookups - self._again.shape[1]
+        if more > 0:
+            self._settled()  # what is emitted reads and writes what is replaced here
+            wider = ((0, 0), (0, more + more // 4))
+            self._again, self._slot_of = (np.pad(a, wider) for a in (self._again, self._slot_of))
+
+    def aside(self, rows: Array, before: Array, step: int) -> ColdPlan:
+        """Of a batch that does not fit: those of its rows that are in slots. All leave after it."""
+        used, at = before
+        steps = len(self._slot_of)
+        lent = (used != cold_kernels.NEW) & (used != step % steps)
+        rows, slots = rows[lent], self._slot_of[used[lent], at[lent]]
+        self._free[self._n_free : self._n_free + len(slots)] = slots
+        self._n_free += len(slots)
+        self.wanted -= len(slots)
+        none = np.empty(0, dtype=np.int32)
+        return ColdPlan(none, none, rows, slots, rows, slots)
+
+    def leaving(self, found: Scanned, before: Array, step: int) -> int:
+        """How many rows leave with some batches, before they are given slots."""
+        return cold_kernels.leaving(found.bounds, before, self._again, step)
+
+    def emit(self, found: Scanned, before: Array, step: int) -> Emitted:
+        """Give the rows of some batches slots; the first of them is that of step `step`."""
+        bounds = found.bounds
+        n = int(bounds[-1] - bounds[0])
+        slots, fill_slots, evict_slots = np.empty((3, n), dtype=np.int32)
+        fill_rows, evict_rows = np.empty((2, n), dtype=found.rows.dtype)
+        fills, evicts = np.empty((2, len(bounds)), dtype=np.int64)
+        self._n_free = cold_kernels.emit(
+            found.rows,
+            bounds,
+            before,
+            self._again,
+            self._slot_of,
+            step,
+            self._free,
+            self._n_free,
+            slots,
+            fill_rows,
+            fill_slots,
+            fills,
+            evict_rows,
+            evict_slots,
+            evicts,
+        )
+        places, lookups = found.places[bounds[0] : bounds[-1]], bounds - bounds[0]
+        return Emitted(
+            places, slots, lookups, fill_rows, fill_slots, fills, evict_rows, evict_slots, evicts
+        )

@@ -1,0 +1,136 @@
+"""Plans that a device finishes: it finds kept rows and what is touched, the host all the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from slipstream.data.batch import Batch, Look
+from slipstream.embedding.spec import Layout
+from slipstream.gpu.planning.cold_lookups import kept_of
+from slipstream.gpu.planning.cold_planner import ColdPlanner
+from slipstream.gpu.planning.cold_tier import ColdPlan
+from slipstream.placement.resident import Resident
+from slipstream.placement.tier import Room
+from slipstream.placement.tiered import Tiered
+from slipstream.plan import ColdLookups, GroupPlan, Moves, Moving, Numbered, Placed
+from slipstream.quick import quick
+
+_NO_SLOTS = torch.empty((0, 0), dtype=torch.int64)
+_MOST_ROWS = 2**31
+
+
+def can_finish(layout: Layout, singles: Sequence[str], rooms: Sequence[Room]) -> bool:
+    """Whether a device can find the kept rows of these tiers by their ids.
+
+    It can where all features are single, and the kept rows of a table are its first ones.
+    """
+    small = all(table.rows < _MOST_ROWS for table in layout.tables)
+    pairs = zip(layout.groups, rooms, strict=True)
+    return small and all(
+        kept_of(layout, group, singles, room.keep) is not None for group, room in pairs
+    )
+
+
+class DevicePlacement:
+    """Plans which rows come and go, as `Tiered` does with kept rows that stay the same.
+
+    Args:
+        layout: Tables and features, for which `can_finish` holds.
+        singles: The names of the columns in the block of single ids, in order.
+        rooms: The fast tier of each group.
+        window: The most batches to look ahead, the current one among them.
+        threads: Whether it plans by threads.
+        at_once: The most batches that enter the window at once.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        singles: Sequence[str],
+        rooms: Sequence[Room],
+        window: int,
+        threads: bool = False,
+        at_once: int = 1,
+    ) -> None:
+        self._rooms = rooms
+        self._resident = Resident(layout, singles)
+        self._cold = ColdPlanner(layout, singles, rooms, window, threads, at_once)
+        self._whole = Tiered(layout, singles, rooms, window)
+
+    remembers = False
+
+    @property
+    def look(self) -> Look | None:
+        """What to find out of batches as soon as they are read."""
+        return self._cold.look
+
+    def kept(self) -> Sequence[Moves]:
+        """The rows that stay, their slots, and how the device finds them."""
+        made = []
+        for room, kept in zip(self._rooms, self._cold.kept, strict=True):
+            assert kept is not None, "only for tiers whose plans a device can finish"
+            columns, limits, bases = (
+                torch.from_numpy(one).int() for one in (kept.columns, kept.limits, kept.bases)
+            )
+            tables = (torch.from_numpy(one) for one in (kept.starts, kept.sizes))
+            numbered = Numbered(columns, limits, bases, *tables)
+            made.append(Moves(room.keep, np.arange(len(room.keep)), numbered))
+        return made
+
+    def place(
+        self,
+        batches: Iterable[Batch],
+        step: int,
+        *,
+        update: bool,
+        moves: Moving | None = None,
+    ) -> Iterator[Placed]:
+        """What comes before each batch and what leaves after it; the device finds the rest."""
+        if not update or moves is not None:  # a device moves every row that a batch needs
+            yield from self._whole.place(batches, step, update=update, moves=moves)
+            return
+        kept = [len(room.keep) for room in self._rooms]
+        # What is left half-way ends its threads at once: it does not wait to be forgotten.
+        with closing(self._cold.place(batches, step)) as placed:
+            for batch, groups, after, aside in placed:
+                if aside:
+                    yield Placed(batch, self._aside(batch, groups), after)
+                    continue
+                plans = (_plan(one, rows) for one, rows in zip(groups, kept, strict=True))
+                yield Placed(batch, tuple(plans), after)
+
+    def _aside(self, batch: Batch, groups: Sequence[ColdPlan]) -> tuple[GroupPlan, ...]:
+        """The plans of a batch that is trained in the slow tier."""
+        made = []
+        whole = self._resident.plan(batch.ids, batch.lists, batch.n_valid)
+        for group, one, room in zip(whole, groups, self._rooms, strict=True):
+            assert group.touched is not None, "it is planned for training"
+            rows = group.touched.rows.numpy()
+            at = np.searchsorted(room.keep, rows)
+            stays = np.append(room.keep, -1)[at] == rows
+            lent = Moves(
+                np.concatenate([rows[stays], one.fill_rows]),
+                np.concatenate([at[stays], one.fill_slots]),
+            )
+            evict = Moves(one.evict_rows, one.evict_slots)
+            kept = len(room.keep)
+            made.append(replace(group, evict=evict, lent=lent, needs=len(rows), kept=kept))
+        return tuple(made)
+
+
+def _plan(plan: ColdPlan, kept: int) -> GroupPlan:
+    assert plan.many is not None, "it is not aside"
+    return quick(
+        GroupPlan,
+        slots=_NO_SLOTS,
+        lists={},
+        fill=Moves(plan.fill_rows, plan.fill_slots),
+        evict=Moves(plan.evict_rows, plan.evict_slots),
+        kept=kept,
+        cold=ColdLookups(plan.places, plan.slots, plan.many, plan.at),
+    )

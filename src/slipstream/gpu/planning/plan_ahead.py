@@ -1,0 +1,194 @@
+"""How plans travel to a GPU: how far ahead they are made, and how many go together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from slipstream.config import Config
+from slipstream.ordering import InputOrder
+from slipstream.placement.tier import Room
+from slipstream.skipping.rules import rule as rule_of
+from slipstream.training.strategies import answers
+
+PREPARED = 3
+"""Plans whose rows are on their way while a step is at work; of a GPU, so many times as many."""
+READERS = 5
+"""Threads that read inputs for a GPU, and look at them."""
+READ_AHEAD = READERS + 2
+"""Times as many batches are read ahead as are at once."""
+RECORDED = 16
+"""The most steps that one recording has."""
+# What travels to a GPU together: every hand-over from thread to thread costs as much as some steps.
+_TOGETHER_BATCHES, _TOGETHER_INPUTS = 64, 1 << 18
+# Where inputs are skipped all that is under way is decided before: in shorter runs it is less.
+_JUDGED = (_TOGETHER_INPUTS, 1 << 16)
+_BUNDLES = 3  # times as many batches are in the window of a GPU as travel together
+# Of batches on their way to a GPU: those that wait for the window or are given slots, and those
+# that travel or whose results are looked at. Measured on an H200: so many blocks of page-locked
+# memory were from 6 % too few to 12 % too many at batch 16,384, and 7 to 11 % too many at 2,048.
+_READS_PLANNED, _BUNDLES_HELD = 8, 6
+_LATEST = 0.1  # of a run: what is skipped is decided ahead by no more, where that is left open
+_MOST_SKIPPED = 0.75  # that there is room for from the start
+_READ = 4  # batches that are read ahead of those being planned, where no thread plans
+
+
+def kernels_for(config: Config, rooms: Sequence[Room] | None) -> str:
+    """Which kernels move rows: those of a GPU where the fast tier is in its memory."""
+    return "cpu" if rooms is None or config.device == "cpu" else "gpu"
+
+
+def plans_ahead(config: Config, rooms: Sequence[Room] | None) -> int:
+    """How many times a thread of its own has plans ready for a GPU; 0 plans between the steps."""
+    return 0 if _waits(config) or kernels_for(config, rooms) != "gpu" else PREPARED
+
+
+def skip_lag(config: Config, inputs: int) -> int:
+    """Batches from a decision on what is skipped to its effect: those that are read by then.
+
+    Threads that plan ahead want many. In a run of few inputs, where decisions would come to
+    nothing, they have what they cannot do without; where that is still far more than without
+    threads, there are none.
+    """
+    if config.skip.lag is not None:
+        return config.skip.lag
+    rooms: Sequence[Room] | None = None if answers(config).placement is None else []
+    short, latest = least_skip_lag(config) + _READ, _LATEST * inputs / config.batch_size
+    if not plans_ahead(config, rooms):
+        return short
+    for bundle_inputs in _JUDGED:
+        least = max(_lag_ahead(config, bundle_inputs), short)
+        # What may wait between the threads.
+        more = (
+            least
+            + _BUNDLES * _together(config, bundle_inputs)
+            + 2 * _read_at_once(config, bundle_inputs)
+        )
+        if more <= latest:
+            return more
+    return least if least <= max(latest, 2 * short) else short
+
+
+def least_skip_lag(config: Config) -> int:
+    """Batches that are planned ahead of a step in any case, for which a decision comes too late."""
+    return _window_given(config) + 1 + PREPARED
+
+
+def least_ordering_lag(config: Config, order: InputOrder) -> int:
+    """Segments that must be decided ahead, so that planning never waits for a decision."""
+    window = window_of(config)
+    if answers(config).skipping != "none":
+        # So few inputs may be left that a segment is one batch.
+        return 1 + window + 1 + PREPARED
+    inputs = min(config.ordering.segment * config.batch_size, max(1, order.per_epoch))
+    return 1 + math.ceil((window + 1 + PREPARED) / math.ceil(inputs / config.batch_size))
+
+
+def _lag_ahead(config: Config, bundle_inputs: int) -> int:
+    """Batches for which a decision comes too late where threads plan ahead; rather a few more.
+
+    The window, plans that are asked for together, those that travelled before and need not be done,
+    and what is read at once of which only some is needed; the last twice.
+
+    Args:
+        config: Of the run.
+        stride: Inputs that travel together.
+    """
+    together, read = _together(config, bundle_inputs), _read_at_once(config, bundle_inputs)
+    return _window(config, bundle_inputs) + 2 * together + 2 * read
+
+
+def _waits(config: Config) -> bool:
+    """Whether no thread plans ahead, since batches are decided on the way.
+
+    An order that waits for a loss knows of a few batches alone, and so does a rule that decides
+    what is skipped, if the lag was given and is short.
+    """
+    if answers(config).ordering == "apart":
+        return True
+    lag = config.skip.lag
+    if answers(config).skipping == "none" or lag is None:
+        return False
+    return lag < _lag_ahead(config, _JUDGED[-1])
+
+
+def window_of(config: Config) -> int:
+    """The most batches that are planned ahead of the one being trained; 0 without a fast tier."""
+    return _window_given(config) if _waits(config) else _window(config)
+
+
+def _window_given(config: Config) -> int:
+    """The window that the configuration asks for, or the strategy."""
+    tier = answers(config).placement
+    return 0 if tier is None else config.placement.window or tier.window
+
+
+def _window(config: Config, bundle_inputs: int | None = None) -> int:
+    """The window where threads plan ahead, and so many inputs travel together."""
+    tier, window = answers(config).placement, _window_given(config)
+    if tier is None or config.placement.window or config.device == "cpu":
+        return window
+    if not tier.keep or window == 1:
+        return window
+    return max(window, _BUNDLES * _most_together(config, bundle_inputs))
+
+
+def together(config: Config, rooms: Sequence[Room] | None) -> int:
+    """How many plans travel to a GPU together.
+
+    Rows that a plan waits for left a window before it, less what is read at once: that is at least
+    two times as many plans. So while some are stepped through, the rows of the next are read.
+    """
+    return _together(config) if plans_ahead(config, rooms) else 1
+
+
+def _together(config: Config, bundle_inputs: int | None = None) -> int:
+    most = _most_together(config, bundle_inputs)
+    return _whole(max(1, min(_window(config, bundle_inputs) // _BUNDLES, most)))
+
+
+def _most_together(config: Config, bundle_inputs: int | None = None) -> int:
+    bundle_inputs = _bundle_inputs(config) if bundle_inputs is None else bundle_inputs
+    return _whole(max(4, min(_TOGETHER_BATCHES, bundle_inputs // config.batch_size)))
+
+
+def _bundle_inputs(config: Config) -> int:
+    """Inputs that travel together at most: where some are skipped, as many as the lag allows."""
+    lag = config.skip.lag
+    if answers(config).skipping == "none" or lag is None:
+        return _TOGETHER_INPUTS
+    return next((one for one in _JUDGED if lag >= _lag_ahead(config, one)), _JUDGED[-1])
+
+
+def _whole(plans: int) -> int:
+    """So many plans that no step is left over beside whole recordings."""
+    return plans if plans < RECORDED else plans - plans % RECORDED
+
+
+def colder(config: Config) -> float:
+    """How many times as many rows of a batch may have to come for it once inputs are skipped.
+
+    A rule may skip inputs that need none: then those that are left need all of them.
+    """
+    rule = answers(config).skipping
+    if rule == "none" or not (rule_of(rule).LEAVES_COLD or config.skip.hot_only):
+        return 1.0
+    most = max(config.skip.shares or (config.skip.target,))
+    return 1 / (1 - min(most, _MOST_SKIPPED))
+
+
+def read_at_once(config: Config, rooms: Sequence[Room] | None) -> int:
+    """How many batches are read and planned at once: all that travel together, if not too large."""
+    return _read_at_once(config) if plans_ahead(config, rooms) else 1
+
+
+def _read_at_once(config: Config, bundle_inputs: int | None = None) -> int:
+    return min(_together(config, bundle_inputs), max(1, _TOGETHER_INPUTS // config.batch_size))
+
+
+def reads_held(config: Config, rooms: Sequence[Room] | None, inputs: int) -> int:
+    """How often what is read at once is in memory at the same time, in a run of so many inputs."""
+    read, steps = read_at_once(config, rooms), math.ceil(inputs / config.batch_size)
+    batches = window_of(config) + _BUNDLES_HELD * together(config, rooms)
+    batches += (READ_AHEAD + _READS_PLANNED) * read
+    return math.ceil(min(batches, steps) / read)

@@ -1,0 +1,115 @@
+"""Plans on their way to their steps: a few, or for a GPU many at a time, by threads."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
+
+from slipstream.ahead import Ahead, little_interrupted
+from slipstream.config import Config
+from slipstream.gpu.planning import plan_ahead
+from slipstream.placement.tier import Room
+from slipstream.plan import Plan
+from slipstream.training.engine import Engine
+from slipstream.training.schedule import rate
+from slipstream.training.state import crossed
+
+
+class PlanQueue:
+    """Has an engine fetch what coming steps need.
+
+    Args:
+        config: Of the run.
+        rooms: The fast tier of each group, if there is one.
+        engine: Steps through the plans.
+        total: Inputs of the whole run.
+        foresee: Says of each plan, in the order of their steps, and of where it begins, whether
+            its step must be the last of those that are stepped through together; None says so of
+            no plan.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        rooms: Sequence[Room] | None,
+        engine: Engine,
+        total: int,
+        foresee: Callable[[Plan, int], bool] | None = None,
+    ) -> None:
+        self._config, self._rooms, self._engine, self._total = config, rooms, engine, total
+        self._foresee = foresee
+        every = (config.early_stopping.every_inputs, config.checkpoint.every_inputs)
+        self._every = [one for one in every if one is not None]
+        self._scored = [share * total for share in config.evaluate.at]
+
+    def plans(self, plans: Iterator[Plan], position: int, stack: ExitStack) -> Iterator[list[Plan]]:
+        """Plans that are stepped through together, with what they need on its way.
+
+        Args:
+            plans: The plans; where there are threads, nobody else may ask for any.
+            position: Where the first of them begins.
+            stack: Ends the threads.
+        """
+        ahead = plan_ahead.plans_ahead(self._config, self._rooms)
+        if not ahead:
+            return self._one_by_one(plans)
+        stack.enter_context(little_interrupted())
+        together = self._together(plans, position)
+        sent = stack.enter_context(Ahead(self._sent(together), ahead, "plans"))
+        # After an error in a step, that thread may wait for pages that this step gives back.
+        stack.callback(self._engine.stop_preparing)
+        return sent
+
+    def _one_by_one(self, plans: Iterator[Plan]) -> Iterator[list[Plan]]:
+        coming: deque[Plan] = deque()
+        while True:
+            while len(coming) < plan_ahead.PREPARED and (plan := next(plans, None)) is not None:
+                self._engine.prepare(plan, self._factor(plan))
+                coming.append(plan)
+            if not coming:
+                return
+            yield [coming.popleft()]
+
+    def _together(self, plans: Iterator[Plan], position: int) -> Generator[list[Plan], None, None]:
+        """Plans that go to a device together: something can be due only after the last of them.
+
+        One without inputs goes alone: nothing is trained in its step.
+        """
+        many = plan_ahead.together(self._config, self._rooms)
+        some: list[Plan] = []
+        try:
+            for plan in plans:
+                if some and plan.n_valid == 0:
+                    yield some
+                    some = []
+                some.append(plan)
+                before, position = position, plan.next_position
+                due = self._will_be_due(before, position)
+                if self._foresee is not None:
+                    due |= self._foresee(plan, before)
+                if due or len(some) == many or plan.n_valid == 0:
+                    yield some
+                    some = []
+            if some:
+                yield some
+        finally:
+            if isinstance(plans, Generator):
+                plans.close()
+
+    def _will_be_due(self, before: int, position: int) -> bool:
+        """Whether a step between two positions is followed by a score or a checkpoint."""
+        for every in self._every:
+            if crossed(before, position, every):
+                return True
+        return any(before < one <= position for one in self._scored)
+
+    def _sent(self, plans: Generator[list[Plan], None, None]) -> Iterator[list[Plan]]:
+        with closing(plans):
+            for some in plans:
+                self._engine.prepare_all([(plan, self._factor(plan)) for plan in some])
+                yield some
+
+    def _factor(self, plan: Plan) -> float:
+        """Of all learning rates in the step of a plan."""
+        return rate(self._config.schedule, plan.next_position, self._total)

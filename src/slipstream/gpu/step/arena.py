@@ -1,0 +1,219 @@
+"""The fast tier in the memory of a device: its rows are looked up and moved as packed plans say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from slipstream.embedding.spec import Embedded, Group, InSlots, Layout
+from slipstream.errors import ConfigError
+from slipstream.gpu.kernels import copy_rows, lookup, touched_rows, update
+from slipstream.gpu.kernels import find_slots as placing
+from slipstream.gpu.kernels.rows import Shape
+from slipstream.gpu.step.frames import Frame, whole
+from slipstream.gpu.transfer.group_packing import COUNTS
+from slipstream.plan import Moves, Numbered
+
+_TOUCHED = ("rows", "starts", "sources", "long_rows", "long_starts", "chunk_of")
+Packed = Mapping[str, Tensor]
+"""A packed plan on the device, by the names of its sections."""
+_MOST = 2**31 - 1  # slots are numbers of 32 bits, and the last one stands for none
+_FILL, _EVICT, _COLD = (COUNTS.index(name) for name in ("fill", "evict", "cold"))
+
+
+class Arena:
+    """The slots of every group.
+
+    Args:
+        layout: Tables and features.
+        slots: How many each group has.
+        device: Where they are.
+    """
+
+    def __init__(self, layout: Layout, slots: Sequence[int], device: torch.device) -> None:
+        if max(slots, default=0) >= _MOST:
+            raise ConfigError(
+                f"A fast tier of {max(slots):,} rows is more than a device can number "
+                f"({_MOST - 1:,}); give placement.fast_memory less."
+            )
+        self.layout, self.device = layout, device
+        self.numbered: list[Numbered] = []
+        self._numbered: list[Numbered] = []
+        self.shapes = [Shape.of(group) for group in layout.groups]
+        self.records = [
+            torch.zeros((count, shape.words), dtype=torch.int32, device=device)
+            for count, shape in zip(slots, self.shapes, strict=True)
+        ]
+        kinds = [feature.kind for feature in layout.features]
+        self._places = [
+            torch.tensor(
+                [p for p, n in enumerate(group.features) if kinds[n] == "single"],
+                dtype=torch.int32,
+                device=device,
+            )
+            for group in layout.groups
+        ]
+
+    @property
+    def bytes(self) -> int:
+        """Memory of all slots."""
+        return sum(one.nbytes for one in self.records)
+
+    def number(self, kept: Sequence[Moves]) -> None:
+        """Be told which rows the device finds by their ids, for plans that it finishes."""
+        self.numbered = [moves.numbered for moves in kept if moves.numbered is not None]
+        self._numbered = [
+            Numbered(*(one.to(self.device) for one in some)) for some in self.numbered
+        ]
+
+    def arrive(self, plan: Packed) -> None:
+        """Put the rows that came into their slots."""
+        for number, records in enumerate(self.records):
+            count = plan[f"{number}.counts"][_FILL : _FILL + 1]
+            copy_rows.put(records, plan[f"{number}.fill"], count, plan[f"{number}.staged"])
+
+    def find(self, plan: Packed) -> None:
+        """Find the slots of the batch's ids, in a plan that the device finishes."""
+        for number, numbered in enumerate(self._numbered):
+            if f"{number}.cold_places" not in plan:
+                continue
+            mine = {
+                name: plan[f"{number}.{name}"]
+                for name in ("cold_places", "cold_slots", "counts", "slots")
+            }
+            placing.place(
+                plan["ids"],
+                plan["n_valid"],
+                *numbered[:3],
+                mine["cold_places"],
+                mine["cold_slots"],
+                mine["counts"][_COLD : _COLD + 1],
+                mine["slots"],
+            )
+
+    def touch(self, plan: Packed) -> None:
+        """Find what the rows of a batch are moved by, in a plan that the device finishes."""
+        for number in range(len(self._numbered)):
+            if f"{number}.cold_places" not in plan:
+                continue
+            features = len(self.layout.groups[number].features)
+            out = (plan[f"{number}.{name}"] for name in (*_TOUCHED, "counts"))
+            touched_rows.touch(plan[f"{number}.slots"], self._places[number], features, *out)
+
+    def count(self, plan: Packed, out: Packed) -> None:
+        """Say how many rows a batch moves, once that was found."""
+        for number in range(len(self.records)):
+            out[f"{number}.touched"].copy_(plan[f"{number}.counts"][:1])
+
+    def leave(self, plan: Packed, out: Packed) -> None:
+        """Copy the rows that leave to where they are taken from."""
+        for number, records in enumerate(self.records):
+            count = plan[f"{number}.counts"][_EVICT : _EVICT + 1]
+            copy_rows.take(records, plan[f"{number}.evict"], count, out[f"{number}.left"])
+
+    def lookup(
+        self, plan: Packed, frame: Frame | None = None, *, in_slots: bool = False
+    ) -> Embedded:
+        """The vectors of the inputs in a frame: leaves that collect gradients.
+
+        Those that are not of its part have zeros.
+
+        Args:
+            plan: The plan of the batch.
+            frame: The frame; None is the whole batch.
+            in_slots: Only say where rows are, for a model that reads them by itself; all features
+                are single then.
+        """
+        frame = frame or whole(len(plan["labels"]))
+        span = plan["spans"][frame.span]
+        inputs = frame.end - frame.first
+        vectors, sequences, lengths, where = [], {}, {}, []
+        for number, group in enumerate(self.layout.groups):
+            shape, records = self.shapes[number], self.records[number]
+            made = torch.empty(
+                (inputs, len(group.features), group.dim), dtype=shape.dtype, device=self.device
+            )
+            slots = plan[f"{number}.slots"][:, frame.inputs]
+            if in_slots:
+                assert len(slots) == len(group.features), "lists are no rows that lie in a slot"
+                where.append(InSlots(records, slots, span, shape))
+            else:
+                lookup.singles(records, slots, self._places[number], span, made, list(shape))
+            for place, n in enumerate(group.features):
+                kind = self.layout.features[n].kind
+                if kind != "single":
+                    offsets = plan[f"{number}.offsets {n}"][frame.bounds]
+                    lists = (plan[f"{number}.values {n}"], offsets)
+                    lookup.pooled(records, *lists, span, made, place, kind == "mean", list(shape))
+            vectors.append(made.requires_grad_())
+            for n in group.sequences:
+                offsets = plan[f"{number}.offsets {n}"][frame.bounds]
+                length = self.layout.features[n].length
+                steps = torch.empty(
+                    (inputs, length, group.dim), dtype=shape.dtype, device=self.device
+                )
+                values = plan[f"{number}.values {n}"]
+                lookup.steps(records, values, offsets, span, steps, list(shape))
+                sequences[n], lengths[n] = steps.requires_grad_(), offsets.diff().long()
+        order = self.layout.sequences
+        steps_of, lengths_of = (tuple(one[n] for n in order) for one in (sequences, lengths))
+        return Embedded(tuple(vectors), steps_of, lengths_of, tuple(where))
+
+    def move(
+        self, plan: Packed, parts: Sequence[Embedded], frames: Sequence[Frame] | None = None
+    ) -> None:
+        """Move the rows by the gradients that the lookups of all parts have collected.
+
+        Args:
+            plan: The plan.
+            parts: What was looked up.
+            frames: For each of them its frame; None for a batch in one part.
+        """
+        frames = frames or [whole(len(plan["labels"]))]
+        for number, group in enumerate(self.layout.groups):
+            gradient = self._gradient(number, group, plan, parts, frames)
+            if gradient is None:
+                continue
+            update.move(
+                self.records[number],
+                *(plan[f"{number}.{name}"] for name in (*_TOUCHED, "counts")),
+                gradient,
+                plan["parameters"][number],
+                update.NUMBER[group.optimizer.name],
+                list(self.shapes[number]),
+            )
+
+    def _gradient(
+        self,
+        number: int,
+        group: Group,
+        plan: Packed,
+        parts: Sequence[Embedded],
+        frames: Sequence[Frame],
+    ) -> Tensor | None:
+        """The gradient vectors of a group as `Touched` numbers them."""
+        order = self.layout.sequences
+        leaves = [[part.vectors[number] for part in parts]]
+        leaves += [[part.sequences[order.index(n)] for part in parts] for n in group.sequences]
+        if all(leaf.grad is None for some in leaves for leaf in some):
+            return None
+        pieces = [_joined(some, frames) for some in leaves]
+        for place, n in enumerate(group.features):
+            if self.layout.features[n].kind == "mean":
+                sizes = plan[f"{number}.offsets {n}"].diff().clamp(min=1)
+                pieces[0][:, place] /= sizes.to(pieces[0].dtype)[:, None]
+        flat = [piece.reshape(-1, group.dim) for piece in pieces]
+        return flat[0].contiguous() if len(flat) == 1 else torch.cat(flat)
+
+
+def _joined(leaves: Sequence[Tensor], frames: Sequence[Frame]) -> Tensor:
+    """The gradient of a whole batch: where frames share inputs, all but one have zeros."""
+    found = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves]
+    total = found[0]
+    for gradient, frame in zip(found[1:], frames[1:], strict=True):
+        shared = len(total) - frame.first
+        total = torch.cat([total, gradient[shared:]])
+        total[frame.first : frame.first + shared] += gradient[:shared]
+    return total

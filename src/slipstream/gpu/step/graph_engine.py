@@ -1,0 +1,394 @@
+"""The step on a device: everything of it is one recording, replayed for every batch.
+
+A step reads its plan from one block and leaves what it gives in another, both always the same.
+The first steps run as they come, which compiles what they need; then one is recorded. Recorded or
+not, it is the same work in the same order, and so are the bits. Batches in several parts have a
+recording for each choice of frames that comes up often enough.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import chain
+
+import torch
+from torch import Tensor
+
+from slipstream.config import Config
+from slipstream.data.batch import Batch
+from slipstream.embedding.spec import Embedded
+from slipstream.embedding.tables import Embeddings
+from slipstream.gpu.kernels.loss import tell
+from slipstream.gpu.planning.plan_ahead import RECORDED, colder
+from slipstream.gpu.step.arena import Arena, Packed
+from slipstream.gpu.step.flat_optimizer import PARAMETERS, FlatOptimizer
+from slipstream.gpu.step.frames import Frame, Frames, frames
+from slipstream.gpu.step.oversized_batch import by_itself
+from slipstream.gpu.step.scoring import Scoring
+from slipstream.gpu.step.step_buffers import PageCursor, StepBuffers
+from slipstream.gpu.streams import Stream
+from slipstream.gpu.transfer.bundle import PlanBundle, QueuedPlan, runs
+from slipstream.gpu.transfer.carrier import Carrier, Done
+from slipstream.gpu.transfer.ring import Pages
+from slipstream.models import Model
+from slipstream.plan import Plan, Planner
+from slipstream.training.dense import DensePart
+from slipstream.training.engine import Engine, Scored, Stepped, weighted_loss
+
+_BEFORE_RECORDING = 3
+Loss = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
+"""The loss of a batch: of its logits, labels, weights, and what is added to logits."""
+
+
+class GraphEngine(Engine):
+    """Embedding tables with their fast tier on a device, and a dense part there.
+
+    Args:
+        tables: The rows on the host.
+        dense: The dense part.
+        arena: The fast tier.
+        carrier: Carries rows and plans.
+        parts: Parts of a batch.
+        record: Whether to record steps where that is possible.
+        say: Told a sentence that a user should see.
+        loss: What is made smaller; any but our own is for batches in one part.
+    """
+
+    tells_first = False
+
+    def __init__(
+        self,
+        tables: Embeddings,
+        dense: DensePart,
+        arena: Arena,
+        carrier: Carrier,
+        *,
+        parts: int = 1,
+        record: bool = True,
+        say: Callable[[str], None] = lambda _: None,
+        loss: Loss = weighted_loss,
+    ) -> None:
+        super().__init__(tables, dense)
+        assert parts == 1 or loss is weighted_loss, "other losses know nothing of parts"
+        self._loss = loss
+        self._arena, self._carrier, self._parts, self._say = arena, carrier, parts, say
+        self._record = record and arena.device.type == "cuda"
+        self._side, self._recorder = Stream(arena.device), Stream.for_recording(arena.device)
+        self._cursor: PageCursor | None = None
+        self._recordings: dict[tuple[Frames, int], torch.cuda.CUDAGraph] = {}
+        self._pool: tuple[int, int] | None = None
+        self._scoring: dict[int, Scoring] = {}
+        self._warm: Counter[Frames] = Counter()
+        self._trained: int | None = None
+        self._numbers: dict[int, int] = {}
+
+    def prepare(self, plan: Plan, factor: float = 1.0) -> None:
+        """Send a coming plan ahead, with `factor` of all learning rates."""
+        self.prepare_all([(plan, factor)])
+
+    def prepare_all(self, plans: Sequence[tuple[Plan, float]]) -> None:
+        """Send coming plans ahead together, each with its factor of all learning rates."""
+        for plan, factor in plans:
+            if plan.aside:
+                self._factors[plan.step] = factor
+        self._carrier.prepare([QueuedPlan(plan, by, self._number(plan)) for plan, by in plans])
+
+    def stop_preparing(self) -> None:
+        """No plan is prepared any more: a thread that waits to do so is told."""
+        self._carrier.stop()
+
+    def _number(self, plan: Plan) -> int:
+        """How often dense weights will have moved after a plan: one without inputs moves none."""
+        if self._trained is None:
+            self._trained = self._flat.step_number
+        self._trained += plan.n_valid > 0
+        self._numbers[plan.step] = self._trained
+        return self._trained
+
+    def step(self, plan: Plan) -> Iterator[Stepped]:
+        """Step through a plan that was prepared; gives what earlier steps said by now."""
+        yield from self.step_all([plan])
+
+    def step_all(self, plans: Sequence[Plan]) -> Iterator[Stepped]:
+        """Step through plans that were prepared together; gives what steps have said by now."""
+        done = 0
+        while done < len(plans):
+            if plans[done].aside:
+                yield from self._aside(plans[done])
+                done += 1
+                continue
+            bundle = self._carrier.arrive(plans[done])
+            outcome, cursor = self._begin(bundle)
+            self._run(cursor, [frames(one) for one in bundle.plans])
+            self._flat.step_number = [self._numbers.pop(one.step) for one in bundle.plans][-1]
+            self._carrier.leave(bundle, outcome)
+            done += len(bundle.plans)
+        yield from _said(self._carrier.done())
+
+    def pass_by(self, plan: Plan) -> None:
+        """Do what a plan without inputs asks for: rows may come and go, nothing is trained."""
+        bundle = self._carrier.arrive(plan)
+        assert bundle.plans == [plan], "a plan without inputs travels alone"
+        outcome, cursor = self._begin(bundle)
+        del self._numbers[plan.step]
+        cursor.read()
+        self._arena.arrive(cursor.buffers.plan)
+        self._arena.count(cursor.buffers.plan, cursor.buffers.gives)
+        self._arena.leave(cursor.buffers.plan, cursor.buffers.gives)
+        cursor.write()
+        self._carrier.leave(bundle, outcome)
+
+    def scores(
+        self, batches: Iterable[Batch], planner: Planner, *, few: bool = False
+    ) -> Generator[Scored, None, None]:
+        """Each batch with its logits, in order: rows that stay are on the device already."""
+        if not self._arena.numbered:
+            yield from super().scores(batches, planner)
+            return
+        coming = iter(batches)
+        first = next(coming, None)
+        if first is None:
+            return
+        size = first.capacity
+        if size not in self._scoring:
+            self._scoring[size] = Scoring(self._arena, self.tables.stores, size)
+        only = None
+        if few:
+            kept = [first, *coming]
+            coming, only = iter(kept[1:]), self._scoring[size].rows_of(kept)
+        self._carrier.settle(only, kept=False)
+        work = (partial(self.dense.logits, train=False), self._recorded)
+        scoring = self._scoring[size].scores(chain([first], coming), *work)
+        with closing(scoring) as scores:
+            for batch, logits in scores:
+                yield batch, self.score(batch, planner) if logits is None else logits
+
+    def _recorded(self, work: Callable[[], Tensor]) -> tuple[torch.cuda.CUDAGraph, Tensor] | None:
+        """Some work as a recording, and what it gives; None where it cannot be recorded."""
+        if not self._record:
+            return None
+        # No step is at work meanwhile: the pool of their recordings has room for this one, too.
+        pool = self._pool if self._recordings else torch.cuda.graph_pool_handle()
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with self._recorder.recording(graph, pool):
+                return graph, work()
+        except Exception as error:
+            torch.cuda.synchronize(self._arena.device)
+            self._say(f"Scoring is not recorded, which makes it slower: {error}")
+            return None
+
+    def _aside(self, plan: Plan) -> Iterator[Stepped]:
+        """A step whose rows do not fit the fast tier: they are on the device for it alone."""
+        yield from self.landed()
+        self._carrier.check_quiet()
+        held = self._carrier.held
+        held.lend(plan)
+        rows, alone = by_itself(plan)
+        arena = Arena(self._arena.layout, [len(one) for one in rows], self._arena.device)
+        held.copy_in(rows, arena)
+        buffers = StepBuffers(self._carrier.packing_for([alone], runs([alone])), arena)
+        host = torch.zeros(buffers.packing.bytes, dtype=torch.uint8)
+        arrays = buffers.packing.arrays(host.numpy())
+        factor, number = self._factors.pop(plan.step), self._numbers.pop(plan.step)
+        self._carrier.pack_into(buffers.packing, QueuedPlan(alone, factor, number), arrays)
+        buffers.block.copy_(host)
+        self._work(arena, buffers, frames(alone))
+        self._flat.step_number = number
+        held.copy_out(rows, arena)
+        held.take_back(plan)
+        self._carrier.landed(plan.step)
+        yield Stepped(float(buffers.gives["loss"]), buffers.gives["logits"].cpu(), plan)
+
+    def _begin(self, bundle: PlanBundle) -> tuple[Pages, PageCursor]:
+        """Room for what the steps of a stride give, and all set to work on them."""
+        cursor, steps = self._cursor, len(bundle.plans)
+        if cursor is None or bundle.pages.ring is not cursor.plans:
+            if self._arena.device.type == "cuda":
+                torch.cuda.synchronize(self._arena.device)
+            buffers = StepBuffers(bundle.packing, self._arena)
+            outcome = self._carrier.room_for_outcome(buffers.given, steps)
+            cursor = self._cursor = PageCursor(buffers, bundle.pages.ring, outcome.ring)
+            self._forget_recordings()
+            self._warm.clear()
+        else:
+            outcome = self._carrier.room_for_outcome(cursor.buffers.given, steps)
+        cursor.begin(bundle.pages.first, outcome.first, steps)
+        return outcome, cursor
+
+    def landed(self, but: int = 0) -> Iterator[Stepped]:
+        """What steps that are not told yet said; waits for all but so many of the last."""
+        yield from _said(self._carrier.done(but=but))
+
+    @property
+    def _flat(self) -> FlatOptimizer:
+        assert self.dense.flat is not None, "weights that a recorded step moves lie in one row"
+        return self.dense.flat
+
+    def _run(self, cursor: PageCursor, steps: Sequence[Frames]) -> None:
+        """Steps in these frames: several as one recording, and what is left one by one."""
+        # Batches in several parts have them in other frames each time.
+        many = 1 if self._parts > 1 else min(self._carrier.together, RECORDED)
+        done = 0
+        while len(steps) - done >= many > 1 and self._replayed(cursor, steps[done], many):
+            done += many
+        for used in steps[done:]:
+            if not self._replayed(cursor, used, 1):
+                self._turn_over(cursor, used)
+            self._warm[used] += 1
+
+    def _replayed(self, cursor: PageCursor, used: Frames, steps: int) -> bool:
+        """Replay so many steps in these frames, if there is a recording of them or can be one."""
+        recording = self._recording_of(cursor, used, steps) if self._can_record(used) else None
+        if recording is not None:
+            recording.replay()
+        return recording is not None
+
+    def _can_record(self, used: Frames) -> bool:
+        """Whether a step in these frames can be recorded: what it needs was compiled for them."""
+        return self._record and self._warm[used] >= _BEFORE_RECORDING
+
+    def _recording_of(
+        self, cursor: PageCursor, used: Frames, steps: int
+    ) -> torch.cuda.CUDAGraph | None:
+        if (used, steps) not in self._recordings:
+            self._try_to_record(cursor, used, steps)
+        return self._recordings.get((used, steps))
+
+    def _try_to_record(self, cursor: PageCursor, used: Frames, steps: int) -> None:
+        # All recordings share it: nothing in it outlives a step.
+        self._pool = self._pool or torch.cuda.graph_pool_handle()
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with self._recorder.recording(graph, self._pool):
+                for _ in range(steps):
+                    self._turn_over(cursor, used)
+        except Exception as error:
+            self._record = False
+            self._forget_recordings()
+            torch.cuda.synchronize(self._arena.device)
+            self.dense.model.zero_grad()  # what was recorded of them has no values
+            self._say(f"Steps are not recorded, which makes them slower: {error}")
+            return
+        self._recordings[used, steps] = graph
+
+    def _forget_recordings(self) -> None:
+        """Recordings are of no use any more; PyTorch takes no pool twice whose last one is gone."""
+        self._recordings.clear()
+        self._scoring.clear()
+        self._pool = None
+
+    def _turn_over(self, cursor: PageCursor, used: Frames) -> None:
+        """One step, from the page of its plan to the page of what it gives."""
+        cursor.read()
+        self._work(self._arena, cursor.buffers, used)
+        cursor.write()
+
+    def _work(self, arena: Arena, buffers: StepBuffers, used: Frames) -> None:
+        """One step, from the block of its plan to the block of what it gives."""
+        plan, gives = buffers.plan, buffers.gives
+        model, embedded = self.dense.model, []
+        # An arena for one step has a size of its own, which a compiled model would be compiled for.
+        in_slots = isinstance(model, Model) and model.reads_slots and arena is self._arena
+        self._side.after(self._carrier.compute)
+        try:
+            with self._side.used():  # nothing needs them before they are looked up
+                arena.arrive(plan)
+            arena.find(plan)
+            self._carrier.compute.after(self._side)
+            self._side.after(self._carrier.compute)
+            with self._side.used():  # nothing needs it before rows move
+                arena.touch(plan)
+                arena.count(plan, gives)
+            for frame in used:
+                embedded.append(arena.lookup(plan, frame, in_slots=in_slots))
+                self._backward(plan, gives, frame, embedded[-1])
+            self._side.after(self._carrier.compute)
+            with self._side.used():  # dense weights move meanwhile
+                arena.move(plan, embedded, used)
+            self._flat.move(plan["weights"])
+        finally:  # a recording that fails says why only if all of it has come together
+            self._carrier.compute.after(self._side)
+        arena.leave(plan, gives)
+
+    def _backward(self, plan: Packed, gives: Packed, frame: Frame, embedded: Embedded) -> None:
+        """The gradients of a part of a batch; tells its loss and its logits."""
+        ours, mine = self._loss is weighted_loss, frame.inputs
+        logits = self.dense.logits(plan["dense"][mine], embedded, widen=not ours)
+        labels, weight, offset = (plan[name][mine] for name in ("labels", "weight", "logit_offset"))
+        if ours:
+            part = (plan["spans"][frame.span], len(plan["labels"]), frame.number > 0)
+            told = (gives["logits"][mine], gives["loss"])
+            logits.backward(tell(logits.detach(), labels, weight, offset, *part, *told))
+            return
+        loss = self._loss(logits, labels, weight, offset)
+        loss.backward()
+        gives["logits"].copy_(logits.detach())
+        gives["loss"].copy_(loss.detach().reshape(1))
+
+
+def _said(all_done: Iterable[Done]) -> Iterator[Stepped]:
+    """What steps said of their batches, where these had inputs."""
+    for loss, logits, plan, counts in all_done:
+        pairs = zip(plan.groups, counts, strict=True)
+        needs = sum(count for group, count in pairs if group.cold is not None)
+        if plan.n_valid:
+            yield Stepped(loss, logits, plan, needs)
+
+
+def build_graph_engine(
+    config: Config,
+    model: Model,
+    slots: Sequence[int],
+    *,
+    seed: int | None,
+    parts: int = 1,
+    together: int = 1,
+    say: Callable[[str], None] = lambda _: None,
+    tables: Embeddings | None = None,
+    dense: DensePart | None = None,
+    loss: Loss = weighted_loss,
+) -> GraphEngine:
+    """An engine with its fast tier on the device of a configuration.
+
+    Args:
+        config: Device, precision, and how weights move.
+        model: The dense part.
+        slots: The size of the fast tier of each group.
+        seed: Of the first values of rows; None leaves zeros.
+        parts: Parts of a batch.
+        together: The most plans that travel to the device together.
+        say: Told a sentence that a user should see.
+        tables: The rows on the host, if they are there already.
+        dense: The dense part, if it is there already.
+        loss: What is made smaller.
+    """
+    device = torch.device(config.device)
+    if tables is None:
+        tables = Embeddings(model.layout, seed=seed, device=device)
+    rows = tables  # what follows must not think that there are none
+    dense = dense or DensePart(
+        model,
+        config.dense,
+        config.precision,
+        config.compile == "on",
+        device=device,
+        recorded=True,
+    )
+    assert dense.flat is not None, "weights that a recorded step moves lie in one row"
+    arena = Arena(model.layout, slots, device)
+    exact = any(table.storage == "fp64" for table in model.layout.tables)
+    carrier = tables.mover = Carrier(
+        tables.stores,
+        arena,
+        lambda group, changed: rows.before_write(group, changed),
+        torch.float64 if exact else torch.float32,
+        PARAMETERS,
+        dense.flat.set_parameters,
+        together,
+        colder(config),
+    )
+    return GraphEngine(tables, dense, arena, carrier, parts=parts, say=say, loss=loss)

@@ -1,0 +1,127 @@
+"""Work beside the computation: a CUDA stream on a GPU, and nothing on the CPU."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, ClassVar
+from weakref import WeakSet
+
+import torch
+
+_CUDA_STREAMS = 32  # that PyTorch has in all, and hands out in turn
+
+
+class Event:
+    """A point in the work of a stream, which others can wait for: a CUDA event."""
+
+    def __init__(self, event: Any = None) -> None:
+        self._event = event
+
+    def wait(self) -> None:
+        """Have this thread wait until the work up to the mark is done."""
+        if self._event is not None:
+            self._event.synchronize()
+
+    def before_more_in(self, stream: Stream) -> None:
+        """Have a stream wait for it, not this thread."""
+        if self._event is not None:
+            stream.cuda.wait_event(self._event)
+
+
+class Stream:
+    """A CUDA stream: work on a device in order, beside that of other streams.
+
+    Each has a CUDA stream of its own, as long as there are enough: what another thread
+    asks of a stream while it is recorded would be recorded, too.
+
+    Args:
+        device: The device.
+        current: The stream that the computation is in, instead of one beside it.
+    """
+
+    _beside: ClassVar[WeakSet[Stream]] = WeakSet()
+    _lasting: ClassVar[dict[tuple[str, int], Stream]] = {}
+    _making = threading.RLock()
+
+    def __init__(self, device: torch.device, *, current: bool = False) -> None:
+        self._device = device
+        self._is_current = current
+        self.cuda: Any = None
+        if device.type != "cuda":
+            return
+        if current:
+            self.cuda = torch.cuda.current_stream(device)
+            return
+        with Stream._making:
+            used = {one.cuda for one in Stream._beside}
+            for _ in range(_CUDA_STREAMS):
+                self.cuda = torch.cuda.Stream(device)
+                if self.cuda not in used:
+                    break
+            Stream._beside.add(self)
+
+    @staticmethod
+    def for_recording(device: torch.device) -> Stream:
+        """The stream that everything is recorded in."""
+        return Stream._lasting_stream("recording", device)
+
+    @staticmethod
+    def for_gradients(device: torch.device) -> Stream:
+        """The stream of gradients that no other computation waits for."""
+        return Stream._lasting_stream("gradients", device)
+
+    @staticmethod
+    def _lasting_stream(what: str, device: torch.device) -> Stream:
+        """Always the same one: libraries keep memory for each stream they were used in."""
+        if device.type != "cuda":
+            return Stream(device)
+        number = torch.cuda.current_device() if device.index is None else device.index
+        with Stream._making:
+            if (what, number) not in Stream._lasting:
+                Stream._lasting[what, number] = Stream(device)
+            return Stream._lasting[what, number]
+
+    def used(self) -> AbstractContextManager[Any]:
+        """What is asked of the device in this context is done in the stream."""
+        return nullcontext() if self.cuda is None else torch.cuda.stream(self.cuda)
+
+    def after(self, other: Stream) -> None:
+        """Have what comes in this stream wait for what the current step asked of another so far.
+
+        Of the stream of the computation it is the part that is being recorded, if there is one.
+        """
+        if self.cuda is not None:
+            mine, theirs = self._current(), other._current()
+            mine.wait_stream(theirs)
+
+    def _current(self) -> Any:
+        return torch.cuda.current_stream(self._device) if self._is_current else self.cuda
+
+    @contextmanager
+    def recording(self, graph: Any, pool: Any) -> Iterator[None]:
+        """Record what is asked of the device in this context, instead of doing it.
+
+        Args:
+            graph: What to record it in.
+            pool: The memory for it.
+        """
+        before = None if self.cuda is None else torch.cuda.current_stream(self._device)
+        try:
+            # Other threads go on copying meanwhile.
+            with torch.cuda.graph(
+                graph, pool=pool, stream=self.cuda, capture_error_mode="thread_local"
+            ):
+                yield
+        finally:
+            if before is not None:  # a recording that fails leaves its own stream behind
+                torch.cuda.set_stream(before)
+
+    def mark(self) -> Event:
+        """The point that the work asked for so far ends at."""
+        if self.cuda is None:
+            return Event()
+        event = torch.cuda.Event()
+        event.record(self.cuda)
+        return Event(event)

@@ -1,0 +1,158 @@
+"""Which rows are in the slots of a device, and how they are copied while nothing is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from slipstream.data.inputs import Array
+from slipstream.embedding.mover import BeforeWrite
+from slipstream.embedding.store import RowStore
+from slipstream.errors import SlipstreamError
+from slipstream.gpu.step.arena import Arena
+from slipstream.gpu.transfer.bundle import Run
+from slipstream.gpu.transfer.gather import Pool, find, note, note_pages
+from slipstream.gpu.transfer.group_packing import tiers_of
+from slipstream.gpu.transfer.ring import Pages
+from slipstream.plan import Moves, Plan
+
+_AT_ONCE = 1 << 18
+
+
+class SlotContents:
+    """The rows of a slow store that are in an arena.
+
+    Args:
+        slow: Every row, group by group, on the host.
+        arena: The slots.
+        before_write: Told the group and the rows before rows of the slow store are changed.
+    """
+
+    def __init__(self, slow: Sequence[RowStore], arena: Arena, before_write: BeforeWrite) -> None:
+        self.slow, self._arena, self._before_write = slow, arena, before_write
+        self._pool = Pool("scatter")
+        self._row_of = [np.full(len(one), -1, dtype=np.int64) for one in arena.records]
+        self._stay = [0] * len(arena.records)
+        self._bits = [np.empty(0, dtype=np.uint8) for _ in slow]  # of rows, to look for some
+
+    def keep(self, number: int, moves: Moves) -> None:
+        """Copy rows of the slow store into slots before the first step."""
+        if moves.numbered is not None:  # they are in the first slots, for good
+            self._stay[number] = len(moves.rows)
+        self.put(number, moves)
+
+    def put(self, number: int, moves: Moves) -> None:
+        """Copy rows of the slow store into slots, now."""
+        records, slow = self._arena.records[number], self.slow[number].records
+        staged = np.empty((min(_AT_ONCE, len(moves.rows)), slow.shape[1]), dtype=np.int32)
+        for begin in range(0, len(moves.rows), _AT_ONCE):
+            some = slice(begin, begin + _AT_ONCE)
+            rows, slots = moves.rows[some], moves.slots[some]
+            self._pool.gather(slow, rows, staged)
+            read = torch.from_numpy(staged[: len(rows)])
+            if slots[-1] - slots[0] == len(slots) - 1 and np.all(np.diff(slots) == 1):
+                records[slots[0] : slots[-1] + 1].copy_(read)
+            else:
+                records[torch.from_numpy(slots).long().to(records.device)] = read.to(records.device)
+        self._row_of[number][moves.slots] = moves.rows
+
+    def take(self, number: int, all_rows: Array, slots: Array) -> None:
+        """Copy rows in slots to the slow store, now."""
+        records = self._arena.records[number]
+        for begin in range(0, len(slots), _AT_ONCE):
+            some = torch.from_numpy(slots[begin : begin + _AT_ONCE]).long().to(records.device)
+            self.write(number, all_rows[begin : begin + _AT_ONCE], records[some].cpu().numpy())
+
+    def write(self, number: int, rows: Array, records: Array) -> None:
+        """Put records that came from the device into the slow store."""
+        if len(rows):
+            self._before_write(number, rows)
+            self._pool.scatter(records, rows, self.slow[number].records)
+
+    def write_run(self, run: Run, pages: Pages) -> None:
+        """Put rows that left with plans that were made together into the slow store."""
+        for number, many in enumerate(run.many or ()):
+            evicts = run.bounds(many.evicts)
+            if evicts[-1] > evicts[0]:
+                self._before_write(number, many.evict_rows[evicts[0] : evicts[-1]])
+                offset = pages.ring.sections.starts[f"{number}.left"] // 4
+                self._pool.scatter_pages(
+                    pages.words[run.pages],
+                    offset,
+                    many.evict_rows,
+                    evicts,
+                    self.slow[number].records,
+                )
+
+    def note(self, run: Run, first: Plan) -> None:
+        """Steps are done: the rows of their plans came and left; `first` is the first of these."""
+        for number, row_of in enumerate(self._row_of):
+            if run.many is None:
+                fill, evict = tiers_of(first.groups[number])
+                note(row_of, fill.rows, fill.slots, evict.slots)
+                continue
+            many = run.many[number]
+            fills, evicts = run.bounds(many.fills), run.bounds(many.evicts)
+            note_pages(row_of, many.fill_rows, many.fill_slots, fills, many.evict_slots, evicts)
+
+    def settle(self, *, kept: bool = True) -> None:
+        """Write every row on the device back, without sending it away.
+
+        Args:
+            kept: Whether also those that stay and that the device finds by their ids.
+        """
+        for number, row_of in enumerate(self._row_of):
+            first = 0 if kept else self._stay[number]
+            slots = first + np.flatnonzero(row_of[first:] >= 0)
+            self.take(number, row_of[slots], slots)
+
+    def settle_some(self, rows: Sequence[Array], *, kept: bool = True) -> None:
+        """Write back those of some rows of each group that are on the device.
+
+        Args:
+            rows: For each group; a row may be named several times.
+            kept: Whether also those that stay and that the device finds by their ids.
+        """
+        for number, (row_of, some) in enumerate(zip(self._row_of, rows, strict=True)):
+            if not len(self._bits[number]):
+                self._bits[number] = np.zeros(len(self.slow[number].records) // 8 + 1, np.uint8)
+            slots = np.empty(len(some), dtype=np.int64)
+            first = 0 if kept else self._stay[number]
+            found = find(row_of, first, some, self._bits[number], slots)
+            self.take(number, row_of[slots[:found]], slots[:found])
+
+    def lend(self, plan: Plan) -> None:
+        """Have the rows on the host that a step aside needs."""
+        for number, group in enumerate(plan.groups):
+            if group.lent is not None:
+                self.take(number, group.lent.rows, group.lent.slots)
+
+    def take_back(self, plan: Plan) -> None:
+        """After a step aside: lent rows are in their slots again, and those that leave are gone."""
+        for number, group in enumerate(plan.groups):
+            if group.lent is not None:
+                self.put(number, group.lent)
+            if group.evict is not None:
+                self.take(number, group.evict.rows, group.evict.slots)
+                self._row_of[number][group.evict.slots] = -1
+
+    def copy_in(self, rows: Sequence[Array], arena: Arena) -> None:
+        """Copy rows of the slow store to the first slots of another arena."""
+        for slow, some, records in zip(self.slow, rows, arena.records, strict=True):
+            records.copy_(torch.from_numpy(slow.records[some]))
+
+    def copy_out(self, rows: Sequence[Array], arena: Arena) -> None:
+        """Copy the slots of another arena back to the slow store."""
+        for number, (some, records) in enumerate(zip(rows, arena.records, strict=True)):
+            self.write(number, some, records.cpu().numpy())
+
+    def close(self) -> None:
+        """End its threads, and let go of whom it tells: through them it would keep itself alive."""
+        self._pool.close()
+        self._before_write = _ended
+
+
+def _ended(_: int, __: Array) -> None:
+    raise SlipstreamError("Rows cannot be written back any more: what held them is closed.")

@@ -1,1 +1,0 @@
-"""Kernels for the dense part of models, in Triton."""
