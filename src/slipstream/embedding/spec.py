@@ -72,8 +72,8 @@ class TableSpec:
                 raise ConfigError(f"Table {self.name!r} has {what} {value}; at least 1 is needed.")
         if self.optimizer is not None and not isinstance(self.optimizer, RowOptimizer):
             raise ConfigError(
-                f"Table {self.name!r} has the optimizer {self.optimizer!r}; rows are moved by "
-                "Sgd(), Adagrad(), RowwiseAdagrad() or Adam() of slipstream."
+                f"Table {self.name!r} has the optimizer {self.optimizer!r}; it must be a row "
+                "optimizer of slipstream, such as slipstream.Adagrad()."
             )
         if self.storage not in get_args(Storage):
             raise ConfigError(

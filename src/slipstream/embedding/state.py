@@ -29,7 +29,7 @@ class TableField(NamedTuple):
     @property
     def shape(self) -> tuple[int, int]:
         """Rows, and elements of each."""
-        state = self.store.group.optimizer.state(self.table.dim)
+        state = self.store.group.optimizer.state_sizes(self.table.dim)
         return self.table.rows, state.get(self.name, self.table.dim)
 
     def read(self, rows: slice | Tensor | None = None) -> Tensor:
@@ -72,5 +72,5 @@ def fields_of(embeddings: Embeddings) -> Iterator[TableField]:
     stores = {table.name: store for store in embeddings.stores for table in store.group.tables}
     for table in embeddings.layout.tables:
         store = stores[table.name]
-        for name in ("weight", *store.group.optimizer.state(table.dim)):
+        for name in ("weight", *store.group.optimizer.state_sizes(table.dim)):
             yield TableField(store, table, name)

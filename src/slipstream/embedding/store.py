@@ -49,7 +49,7 @@ class Record:
         """The record of a group's rows."""
         state_dtype = "<f8" if group.storage == "fp64" else "<f4"
         wanted = {name: (dtype, group.dim) for name, dtype in _WEIGHTS[group.storage].items()}
-        for name, count in group.optimizer.state(group.dim).items():
+        for name, count in group.optimizer.state_sizes(group.dim).items():
             wanted[name] = (state_dtype, count)
         fields, end = {}, 0
         for name, (text, count) in wanted.items():
@@ -110,7 +110,7 @@ class RowStore:
         fields = self.record.split(self.records[rows.numpy()])
         return self.weights(fields, full=True), {
             name: torch.from_numpy(np.ascontiguousarray(fields[name]))
-            for name in self.group.optimizer.state(self.group.dim)
+            for name in self.group.optimizer.state_sizes(self.group.dim)
         }
 
     def write(self, rows: Tensor, weights: Tensor, state: dict[str, Tensor]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -65,6 +66,8 @@ class Embeddings:
         self.layout = layout
         self.device = torch.device(device)
         self._kernels = ENGINES[engine]
+        if engine == "cpu":
+            _warn_of_slow_optimizers(layout)
         self.stores = [
             RowStore(group, None if folder is None else folder / f"rows-{number}.bin")
             for number, group in enumerate(layout.groups)
@@ -206,6 +209,15 @@ class Embeddings:
 def _joined_gradient(parts: Sequence[Tensor]) -> Tensor:
     found = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in parts]
     return (found[0] if len(found) == 1 else torch.cat(found)).cpu()
+
+
+def _warn_of_slow_optimizers(layout: Layout) -> None:
+    for name in sorted({g.optimizer.name for g in layout.groups if g.optimizer.kernel is None}):
+        warnings.warn(
+            f"The row optimizer {name} has no compiled kernel: its updates run in plain PyTorch, "
+            "which is slow and gives the right result.",
+            stacklevel=3,
+        )
 
 
 def _nothing(group: int, rows: Array) -> None:

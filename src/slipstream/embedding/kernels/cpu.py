@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from slipstream.data.inputs import Array
+from slipstream.embedding.kernels import reference
 from slipstream.embedding.kernels import rows as kernel
 from slipstream.embedding.kernels.threads import even, shared, shares_for
 from slipstream.embedding.spec import Group, Layout
@@ -27,11 +28,11 @@ def lookup(layout: Layout, group: Group, store: RowStore, plan: GroupPlan) -> li
     kinds = [layout.features[number].kind for number in group.features]
     places = np.array([p for p, kind in enumerate(kinds) if kind == "single"], dtype=np.int64)
     slots = plan.slots.numpy()
-    gather = kernel.lookup_floats if floats else kernel.lookup_halves
+    shift = None if floats else kernel.HALF
     target = out if floats else out.view(np.uint32)
 
     def singles(first: int, last: int) -> None:
-        gather(values, slots[first:last], places[first:last], target)
+        kernel.lookup(values, shift, slots[first:last], places[first:last], target)
 
     shared(singles, even(len(places), slots.size * group.dim))
     for place, number in enumerate(group.features):
@@ -51,9 +52,8 @@ def lookup(layout: Layout, group: Group, store: RowStore, plan: GroupPlan) -> li
         target = steps.view(capacity * length, 1, group.dim).numpy()
         where = np.full((1, capacity * length), -1, dtype=np.int64)
         where[0, owner * length + step] = lists.slots.numpy()
-        gather(
-            values, where, np.zeros(1, dtype=np.int64), target if floats else target.view(np.uint32)
-        )
+        bits = target if floats else target.view(np.uint32)
+        kernel.lookup(values, shift, where, np.zeros(1, dtype=np.int64), bits)
         made.append(steps)
     return made
 
@@ -68,33 +68,28 @@ def _pool(
 
 
 def update(store: RowStore, plan: GroupPlan, gradient: Tensor, lr: float, step: int) -> None:
-    """Move the rows: the parts of each row's gradient are summed, then applied once.
-
-    Args:
-        store: The rows.
-        plan: Which rows move.
-        gradient: The gradient vectors `[number, dim]`, as `Touched` numbers them.
-        lr: Learning rate.
-        step: The number of the step, from 1.
-    """
-    touched = plan.touched
-    assert touched is not None, "a batch that is only looked up moves nothing"
-    group, record = store.group, store.record
-    rows, starts, sources = (one.numpy() for one in (touched.rows, touched.starts, touched.sources))
-    values = _floats(store)
-    state = next(iter(group.optimizer.state(group.dim)), None)
-    at = 0 if state is None else record.fields[state].start // values.itemsize
-    p = kernel.parameters(group.optimizer, lr, step, values.dtype)
-    kind = kernel.NUMBER[group.optimizer.name]
-    gradients = gradient.contiguous().numpy()
-    if group.storage in ("fp32", "fp64"):
-        move = partial(kernel.update_floats, values)
-    else:
-        low = record.fields["weight_low"].start // 2 if group.storage == "split-bf16" else 0
-        move = partial(kernel.update_halves, store.records.view(np.uint16), low, values)
-    shared(
-        partial(move, rows, starts, sources, gradients, kind, at, p), _by_work(starts, group.dim)
+    """As `reference.update`, which serves the optimizers that have no kernel."""
+    touched, optimizer = plan.touched, store.group.optimizer
+    assert touched is not None, "a batch that is only looked up updates nothing"
+    if optimizer.kernel is None:
+        reference.update(store, plan, gradient, lr, step)
+        return
+    record, values, starts = store.record, _floats(store), touched.starts.numpy()
+    work = kernel.RowUpdate(
+        touched.rows.numpy(),
+        starts,
+        touched.sources.numpy(),
+        gradient.contiguous().numpy(),
+        values,
+        store.records.view(np.uint16),
+        store.group.storage in ("bf16", "split-bf16"),
+        record.fields["weight_low"].start // 2 if "weight_low" in record.fields else 0,
+        np.array([record.fields[n].start // values.itemsize for n in optimizer.slots], np.int64),
+        np.array(optimizer.numbers(lr, step), dtype=values.dtype),
+        values.dtype.type(optimizer.weight_decay),
+        max(16, kernel.BLOCK // store.group.dim),
     )
+    shared(partial(optimizer.kernel, work), _by_work(starts, store.group.dim))
 
 
 def _floats(store: RowStore) -> Array:
@@ -102,7 +97,7 @@ def _floats(store: RowStore) -> Array:
 
 
 def _by_work(starts: Array, dim: int) -> list[int]:
-    """Bounds of touched rows such that each share has about as many gradients to sum."""
+    """Bounds of rows such that each share has about as many gradients to sum."""
     count, work = len(starts) - 1, int(starts[-1])
     shares = shares_for(work * dim, count)
     cuts = np.searchsorted(starts, [work * share // shares for share in range(1, shares)])

@@ -50,11 +50,12 @@ def update(store: RowStore, plan: GroupPlan, gradient: Tensor, lr: float, step: 
         lr: Learning rate.
         step: The number of the step, from 1.
     """
-    touched = plan.touched
-    assert touched is not None, "a batch that is only looked up moves nothing"
+    touched, optimizer = plan.touched, store.group.optimizer
+    assert touched is not None, "a batch that is only looked up updates nothing"
     owner = torch.repeat_interleave(torch.arange(len(touched.rows)), touched.starts.diff())
     rows, state = store.read(touched.rows)
     summed = torch.zeros_like(rows)
     summed.index_add_(0, owner, gradient[touched.sources])
-    rows = store.group.optimizer.apply(rows, state, summed, lr, step)
-    store.write(touched.rows, rows, state)
+    if optimizer.weight_decay:
+        summed += optimizer.weight_decay * rows
+    store.write(touched.rows, optimizer.update(rows, state, summed, lr, step), state)

@@ -1,4 +1,4 @@
-"""Rows read and moved by compiled code, without the interpreter lock.
+"""Rows read and updated by compiled code, without the interpreter lock.
 
 Sums run in the order that the plan gives, whatever the number of threads: same bits every time.
 A row is first widened into a small buffer, so that one arithmetic serves every storage.
@@ -6,30 +6,29 @@ A row is first widened into a small buffer, so that one arithmetic serves every 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from slipstream.compiled import compiled
 from slipstream.data.inputs import Array
-from slipstream.embedding.optimizers import Adam, RowOptimizer
 
-_BLOCK = 64  # rows whose gradients are summed before they move: they fit the nearest cache
-SGD, ADAGRAD, ROWWISE, ADAM = 0, 1, 2, 3
-NUMBER = {"sgd": SGD, "adagrad": ADAGRAD, "rowwise_adagrad": ROWWISE, "adam": ADAM}
-
-
-def parameters(optimizer: RowOptimizer, lr: float, step: int, dtype: np.dtype[Any]) -> Array:
-    """What the update needs to know of an optimizer, as it is used in the arithmetic."""
-    if isinstance(optimizer, Adam):
-        values = [optimizer.rate(lr, step), optimizer.eps, 1 - optimizer.beta1, 1 - optimizer.beta2]
-        return np.array(values, dtype=dtype)
-    return np.array([lr, getattr(optimizer, "eps", 0.0), optimizer.weight_decay, 0], dtype=dtype)
+Shift = np.uint32 | None
+HALF = np.uint32(16)
+BLOCK = 1 << 12  # elements of rows that are updated at a time: they fit the nearest cache
 
 
 @compiled
-def lookup_floats(values: Array, slots: Array, places: Array, out: Array) -> None:
-    """Copy rows kept as floats to their place in `out` `[capacity, features, dim]`."""
+def lookup(values: Array, shift: Shift, slots: Array, places: Array, out: Array) -> None:
+    """Copy rows to their place in `out` `[capacity, features, dim]`; a slot below 0 gives zeros.
+
+    Args:
+        values: The rows as floats, or as the upper halves of floats.
+        shift: None for floats; 16 for halves, and `out` is then the bits of floats.
+        slots: The slots of each feature, `[feature, input]`.
+        places: The place of each feature in `out`.
+        out: Out.
+    """
     dim = out.shape[2]
     for feature in range(len(places)):
         place = places[feature]
@@ -38,25 +37,12 @@ def lookup_floats(values: Array, slots: Array, places: Array, out: Array) -> Non
             if slot < 0:
                 for d in range(dim):
                     out[i, place, d] = 0
-            else:
+            elif shift is None:
                 for d in range(dim):
                     out[i, place, d] = values[slot, d]
-
-
-@compiled
-def lookup_halves(halves: Array, slots: Array, places: Array, out: Array) -> None:
-    """Copy rows whose upper halves are kept; `out` is the bits of floats."""
-    dim = out.shape[2]
-    for feature in range(len(places)):
-        place = places[feature]
-        for i in range(slots.shape[1]):
-            slot = slots[feature, i]
-            if slot < 0:
-                for d in range(dim):
-                    out[i, place, d] = 0
             else:
                 for d in range(dim):
-                    out[i, place, d] = np.uint32(halves[slot, d]) << np.uint32(16)
+                    out[i, place, d] = np.uint32(values[slot, d]) << shift
 
 
 @compiled
@@ -88,12 +74,10 @@ def pool(values: Array, halved: bool, slots: Array, offsets: Array, mean: bool, 
 
 
 @compiled
-def _sum(
-    rows: int, starts: Array, sources: Array, gradient: Array, first: int, summed: Array
-) -> None:
-    """Sum the parts of the gradients of `rows` touched rows from `first` on, in their order."""
+def _sum(starts: Array, sources: Array, gradient: Array, first: int, summed: Array) -> None:
+    """Sum the parts of the gradients of the rows from `first` on, in their order."""
     dim = gradient.shape[1]
-    for j in range(rows):
+    for j in range(len(summed)):
         begin, end = starts[first + j], starts[first + j + 1]
         source = sources[begin]
         for d in range(dim):
@@ -104,146 +88,95 @@ def _sum(
                 summed[j, d] += gradient[source, d]
 
 
-@compiled
-def _move(
-    kind: int,
-    at: int,
-    p: Array,
-    row: Array,
-    row_at: Array,
-    g: Array,
-    state: Array,
-    state_at: Array,
-) -> None:
-    """Move rows by their summed gradients, a block at a time: a call a row costs more than the row.
+class RowUpdate(NamedTuple):
+    """What the compiled update of a row optimizer works on.
 
     Args:
-        kind: Which optimizer.
-        at: Where in a row of `state` the state begins.
-        p: What the optimizer needs to know.
-        row: The rows.
-        row_at: Which of them.
-        g: Their gradients; used up.
-        state: Where their state is.
-        state_at: Which rows of it.
+        rows: The rows with a gradient.
+        starts: Where the sources of each begin, and the end of the last.
+        sources: The numbers of the gradient vectors that are summed for a row.
+        gradient: The gradient vectors.
+        values: The rows as floats, and their optimizer state.
+        halves: The rows as 16-bit halves, where they are kept as such.
+        halved: Whether they are.
+        low: Where in a row of `halves` the lower halves begin; 0 rounds to the upper ones.
+        slots: Where in a row of `values` each state slot begins.
+        numbers: What the optimizer's `numbers` returns.
+        weight_decay: The optimizer's, 0 without.
+        block: How many rows to update at a time.
     """
-    n, dim = len(state_at), g.shape[1]
-    if kind != ADAM and p[2] != 0:
-        for j in range(n):
-            r = row_at[j]
-            for d in range(dim):
-                g[j, d] += p[2] * row[r, d]
-    if kind == SGD:
-        for j in range(n):
-            r = row_at[j]
-            for d in range(dim):
-                row[r, d] -= p[0] * g[j, d]
-    elif kind == ADAGRAD:
-        for j in range(n):
-            r, s = row_at[j], state_at[j]
-            for d in range(dim):
-                total = state[s, at + d] + g[j, d] * g[j, d]
-                state[s, at + d] = total
-                g[j, d] = p[0] * g[j, d] / (np.sqrt(total) + p[1])
-            for d in range(dim):
-                row[r, d] -= g[j, d]
-    elif kind == ROWWISE:
-        for j in range(n):
-            r, s = row_at[j], state_at[j]
-            # Four sums side by side: one alone would wait for each addition.
-            a = b = c = e = p.dtype.type(0)
-            whole = dim - dim % 4
-            for d in range(0, whole, 4):
-                a += g[j, d] * g[j, d]
-                b += g[j, d + 1] * g[j, d + 1]
-                c += g[j, d + 2] * g[j, d + 2]
-                e += g[j, d + 3] * g[j, d + 3]
-            for d in range(whole, dim):
-                a += g[j, d] * g[j, d]
-            total = state[s, at] + ((a + b) + (c + e)) / p.dtype.type(dim)
-            state[s, at] = total
-            rate = p[0] / (np.sqrt(total) + p[1])
-            for d in range(dim):
-                row[r, d] -= rate * g[j, d]
-    else:
-        for j in range(n):
-            r, s = row_at[j], state_at[j]
-            for d in range(dim):
-                square = state[s, at + dim + d]
-                square += (g[j, d] * g[j, d] - square) * p[3]
-                state[s, at + dim + d] = square
-                mean = state[s, at + d]
-                mean += (g[j, d] - mean) * p[2]
-                state[s, at + d] = mean
-                g[j, d] = p[0] * (mean / (np.sqrt(square) + p[1]))
-            for d in range(dim):
-                row[r, d] -= g[j, d]
+
+    rows: Array
+    starts: Array
+    sources: Array
+    gradient: Array
+    values: Array
+    halves: Array
+    halved: bool
+    low: int
+    slots: Array
+    numbers: Array
+    weight_decay: float
+    block: int
 
 
 @compiled
-def update_floats(
-    values: Array,
-    rows: Array,
-    starts: Array,
-    sources: Array,
-    gradient: Array,
-    kind: int,
-    at: int,
-    p: Array,
-    first: int,
-    last: int,
-) -> None:
-    """Move the rows numbered first to last of the touched ones, kept as floats."""
-    summed = np.empty((_BLOCK, gradient.shape[1]), dtype=values.dtype)
-    for begin in range(first, last, _BLOCK):
-        n = min(_BLOCK, last - begin)
-        _sum(n, starts, sources, gradient, begin, summed)
-        some = rows[begin : begin + n]
-        _move(kind, at, p, values, some, summed, values, some)
+def load_block(work: RowUpdate, first: int, last: int) -> tuple[Array, Array, Array, Array, Array]:
+    """Up to `work.block` rows from the first on, ready to be updated.
+
+    Returns:
+        An array of float rows, which of its rows belong to the block, the gradient of each, which
+        may be overwritten, an array with the optimizer state, and which of its rows to use.
+    """
+    count, dim = min(work.block, last - first), work.gradient.shape[1]
+    state_at = work.rows[first : first + count]
+    summed = np.empty((count, dim), dtype=work.values.dtype)
+    _sum(work.starts, work.sources, work.gradient, first, summed)
+    rows, row_at = work.values, state_at
+    if work.halved:
+        bits = np.empty((count, dim), dtype=np.uint32)
+        _widen(work.halves, work.low, state_at, bits)
+        rows, row_at = bits.view(work.values.dtype), np.arange(count)
+    if work.weight_decay != 0:
+        for j in range(count):
+            row = row_at[j]
+            for d in range(dim):
+                summed[j, d] += work.weight_decay * rows[row, d]
+    return rows, row_at, summed, work.values, state_at
 
 
 @compiled
-def update_halves(
-    halves: Array,
-    low: int,
-    values: Array,
-    rows: Array,
-    starts: Array,
-    sources: Array,
-    gradient: Array,
-    kind: int,
-    at: int,
-    p: Array,
-    first: int,
-    last: int,
-) -> None:
-    """Move rows kept as upper halves, rounded; with their lower halves from `low` on, if not 0."""
-    dim = gradient.shape[1]
-    summed = np.empty((_BLOCK, dim), dtype=np.float32)
-    bits = np.empty((_BLOCK, dim), dtype=np.uint32)
-    wide = bits.view(np.float32)
-    every = np.arange(_BLOCK)
-    for begin in range(first, last, _BLOCK):
-        n = min(_BLOCK, last - begin)
-        _sum(n, starts, sources, gradient, begin, summed)
-        for j in range(n):
-            slot = rows[begin + j]
-            for d in range(dim):
-                bits[j, d] = np.uint32(halves[slot, d]) << np.uint32(16)
-            if low:
-                for d in range(dim):
-                    bits[j, d] |= halves[slot, low + d]
-        _move(kind, at, p, wide, every, summed, values, rows[begin : begin + n])
-        for j in range(n):
-            slot = rows[begin + j]
-            if low:
-                for d in range(dim):
-                    halves[slot, d] = bits[j, d] >> np.uint32(16)
-                    halves[slot, low + d] = bits[j, d] & np.uint32(0xFFFF)
-                continue
-            for d in range(dim):
-                word = bits[j, d]
-                odd = (word >> np.uint32(16)) & np.uint32(1)
-                rounded = (word + np.uint32(0x7FFF) + odd) >> np.uint32(16)
-                no_number = word & np.uint32(0x7FFFFFFF) > np.uint32(0x7F800000)
-                halves[slot, d] = np.uint32(0x7FC0) if no_number else rounded
+def store_block(work: RowUpdate, first: int, rows: Array) -> None:
+    """Keep the updated rows of a block; `rows` is the first array that `load_block` returned."""
+    if work.halved:
+        some = work.rows[first : first + len(rows)]
+        _narrow(rows.view(np.uint32), some, work.halves, work.low)
+
+
+@compiled
+def _widen(halves: Array, low: int, rows: Array, bits: Array) -> None:
+    """Write the bits of float32 rows that are kept as halves."""
+    for j in range(len(rows)):
+        for d in range(bits.shape[1]):
+            bits[j, d] = np.uint32(halves[rows[j], d]) << HALF
+        if low:
+            for d in range(bits.shape[1]):
+                bits[j, d] |= halves[rows[j], low + d]
+
+
+@compiled
+def _narrow(bits: Array, rows: Array, halves: Array, low: int) -> None:
+    """Keep float32 rows as halves, exactly, or where there are no lower halves rounded."""
+    for j in range(len(rows)):
+        row = rows[j]
+        if low:
+            for d in range(bits.shape[1]):
+                halves[row, d] = bits[j, d] >> HALF
+                halves[row, low + d] = bits[j, d] & np.uint32(0xFFFF)
+            continue
+        for d in range(bits.shape[1]):
+            word = bits[j, d]
+            odd = (word >> HALF) & np.uint32(1)
+            rounded = (word + np.uint32(0x7FFF) + odd) >> HALF
+            no_number = word & np.uint32(0x7FFFFFFF) > np.uint32(0x7F800000)
+            halves[row, d] = np.uint32(0x7FC0) if no_number else rounded

@@ -37,7 +37,7 @@ class Shape(NamedTuple):
     def of(cls, group: Group) -> Shape:
         """The shape of a group's records."""
         record = Record.of(group)
-        first = next(iter(group.optimizer.state(group.dim)), None)
+        first = next(iter(group.optimizer.state_sizes(group.dim)), None)
         size = 8 if group.storage == "fp64" else 4
         low = record.fields["weight_low"].start // 2 if group.storage == "split-bf16" else 0
         state = 0 if first is None else record.fields[first].start // size

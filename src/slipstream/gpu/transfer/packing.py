@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from slipstream.data.inputs import Array
-from slipstream.embedding.kernels.rows import parameters
+from slipstream.embedding.optimizers import RowOptimizer
 from slipstream.embedding.spec import Layout
 from slipstream.gpu.step import frames
 from slipstream.gpu.transfer.compiled_packing import pack_cold
@@ -158,9 +158,9 @@ class Packing:
             for plan, offset in zip(plans, into["logit_offset"], strict=True):
                 offset[:] = 0 if plan.logit_offset is None else plan.logit_offset.numpy()
         for number, group in enumerate(self.layout.groups):
-            own, wide = group.optimizer, np.dtype(np.float64)
+            own = group.optimizer
             into["parameters"][:, number] = [
-                parameters(own, own.lr * factor, plan.step, wide)
+                _parameters(own, own.lr * factor, plan.step)
                 for plan, factor in zip(plans, factors, strict=True)
             ]
 
@@ -234,3 +234,10 @@ def room_for(
         wanted = max(int(size * more * _SPARE + 1), 2 * had)
         made[name] = had if 0 < had >= size else -(-wanted // 256) * 256
     return made
+
+
+def _parameters(optimizer: RowOptimizer, lr: float, step: int) -> tuple[float, ...]:
+    """The four numbers that the kernel of an optimizer works with."""
+    if optimizer.name == "adam":
+        return optimizer.numbers(lr, step)
+    return (lr, optimizer.options().get("eps", 0.0), optimizer.weight_decay, 0.0)

@@ -168,7 +168,7 @@ def _stored(
     store: RowStore, fields: dict[str, Array], saved: str, with_state: bool
 ) -> dict[str, Array]:
     """The saved fields as a store keeps them; optimizer state is converted as it is assigned."""
-    names = store.group.optimizer.state(store.group.dim) if with_state else {}
+    names = store.group.optimizer.state_sizes(store.group.dim) if with_state else {}
     state = {name: fields[name] for name in names}
     return {**stored_weights(store, fields, saved), **state}
 
