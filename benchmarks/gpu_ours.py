@@ -26,7 +26,7 @@ _SLICE = 0.1  # seconds of which the speed is told, so that a stall shows
 _ENDLESS = 1000  # epochs; the runs end when they have been timed
 _LOOKED_AT = 600_000  # inputs
 _KNOWN: dict[Any, Any] = {}
-_FOUND = build.rooms_of, build.needed_rows
+_FOUND = build.rooms_of, build.working_set
 
 
 def look_once() -> None:
@@ -35,13 +35,13 @@ def look_once() -> None:
     Runs without an end would look at every batch for the one that needs the most rows, and the
     estimate beside each run would do all of it again.
     """
-    rooms_of, needed_rows = _FOUND
+    rooms_of, working_set = _FOUND
 
     def needed(config: Config, layout: Any, dataset: Dataset) -> Any:
         few = replace(config, epochs=1, limit=min(_LOOKED_AT, len(dataset.train)))
-        return _known(needed_rows, few, layout, dataset)
+        return _known(working_set, few, layout, dataset)
 
-    build.needed_rows = needed
+    build.working_set = needed
     build.rooms_of = lambda *args: _known(rooms_of, *args)
 
 

@@ -49,8 +49,8 @@ def keys(*settings, strategy="fast", **options):
 def test_every_strategy_keeps_its_promise(strategy, settings):
     resident, reference = verify(skewed(140), keys(*settings, strategy=strategy), 5)
     assert resident.allowed == 0 or strategy == "hotline"
-    assert resident.holds, resident
-    assert reference.holds, reference
+    assert resident.correct, resident
+    assert reference.correct, reference
 
 
 def test_steps_whose_rows_do_not_fit_have_the_same_bits(tmp_path):
@@ -88,7 +88,7 @@ def test_plans_that_the_device_finishes_train_the_same(strategy, tmp_path):
     rooms = build.rooms_of(wanted, model.layout, data)
     assert isinstance(build.tiered_of(wanted, model.layout, data, rooms), DevicePlacement)
     made = verify(data, wanted, 5)
-    assert all(one.holds for one in made), made
+    assert all(one.correct for one in made), made
     ours = train(data, wanted, tmp_path / "finished")
     whole = wanted.with_settings(["placement.refresh_batches=999999"])
     theirs = train(data, whole, tmp_path / "whole")
@@ -106,7 +106,7 @@ def test_also_with_histories():
     data = clicks(200, columns=columns, tables={"seen": "item"})
     wanted = keys().with_settings(["model={name: tbsm, dim: 2, top: [4], final: [4]}"])
     made = verify(data, wanted.with_settings(["placement.fast_memory=80%"]), 4)
-    assert all(one.holds for one in made), made
+    assert all(one.correct for one in made), made
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path):

@@ -11,6 +11,7 @@ from small_runs import clicks, config, skewed
 from slipstream import ConfigError
 from slipstream.config import Config
 from slipstream.data.loader import Loader
+from slipstream.placement import working_set as working_sets
 from slipstream.placement.budget import (
     auto_bytes,
     budget_bytes,
@@ -20,12 +21,12 @@ from slipstream.placement.budget import (
     too_small_for_all,
     too_small_for_some,
 )
-from slipstream.placement.need import Need, Needed, at_most, needed_by
 from slipstream.placement.tiered import Tiered
+from slipstream.placement.working_set import WorkingSet, count_working_set, working_set_bound
 from slipstream.plan import Planner
 from slipstream.skew.popularity import Popularity, row_bytes
 from slipstream.training import build
-from slipstream.training.build import check, model_of, needed_rows, rooms_of
+from slipstream.training.build import check, model_of, rooms_of, working_set
 from slipstream.training.loop import train
 
 
@@ -43,17 +44,17 @@ def test_any_budget_from_the_least_on_fits_every_batch(dataset, model, batch_siz
     rows = Popularity.of(layout, dataset.counts)
     with Loader(dataset.train, batch_size) as loader:
         batches = list(loader)
-    needed = needed_by(layout, singles, rows, batches)
+    needed = count_working_set(layout, singles, batches)
     largest = needed.largest
     lists = dataset.manifest.parts["train"].lists
-    bound = at_most(layout, batch_size, {name: one.longest for name, one in lists.items()})
+    longest = {name: stats.longest for name, stats in lists.items()}
+    bound = working_set_bound(layout, batch_size, longest).largest
     assert all(most <= more for most, more in zip(largest, bound, strict=True))
     least = least_bytes(rows.sizes, largest)
     budget = data.draw(st.just(least) | st.integers(least, max(least, 2 * rows.bytes)))
     window, keep = data.draw(st.integers(1, 9)), data.draw(st.booleans())
-    chosen = data.draw(st.sampled_from([needed, Needed(largest)]))
     made = share_out(
-        rows, len(dataset.train), budget, keep=keep, drawn=batch_size * window, needed=chosen
+        rows, len(dataset.train), budget, keep=keep, drawn=batch_size * window, needed=needed
     )
     used = sum(room.slots * size for room, size in zip(made, rows.sizes, strict=True))
     assert used <= budget
@@ -61,7 +62,7 @@ def test_any_budget_from_the_least_on_fits_every_batch(dataset, model, batch_siz
     assert [plan.aside for plan in planner.plans(batches)] == [False] * len(batches)
     assert too_small_for_some(rows.sizes, largest, least - 1)
     less = data.draw(st.integers(0, least - 1))
-    made = share_out(rows, 1, less, keep=keep, drawn=batch_size * window, needed=chosen)
+    made = share_out(rows, 1, less, keep=keep, drawn=batch_size * window, needed=needed)
     used = sum(room.slots * size for room, size in zip(made, rows.sizes, strict=True))
     assert used <= less + sum(rows.sizes), "a slot each there always is"
     planner = Planner(Tiered(layout, singles, made, window))
@@ -77,15 +78,15 @@ def test_the_least_that_works_is_that_of_the_full_batch_with_the_fewest_rows(dat
     singles = [column.name for column in dataset.schema.singles]
     with Loader(dataset.train, size) as loader:
         batches = list(loader)
-    needed = needed_by(layout, singles, rows, batches)
+    needed = count_working_set(layout, singles, batches)
     trace = rows_of_batches(layout, singles, batches)
     bytes_of = [
         sum(len(group[n]) * one for group, one in zip(trace, rows.sizes, strict=True))
         for n in range(len(batches))
     ]
     full = [b for b, one in zip(bytes_of, batches, strict=True) if one.n_valid == one.capacity]
-    assert needed.fewest == min(full or bytes_of)
-    assert too_small_for_all(rows.sizes, needed, needed.fewest) is None
+    assert needed.smallest_bytes == min(full or bytes_of)
+    assert too_small_for_all(rows.sizes, needed, needed.smallest_bytes) is None
 
 
 @pytest.mark.parametrize("strategy", ["bagpipe", "fast"])
@@ -126,7 +127,7 @@ def test_the_least_fits_every_batch_also_apart_and_with_rows_that_are_chosen(
         epochs=2,
     )
     layout = _layout(dataset)
-    least = least_bytes(row_bytes(layout), needed_rows(keys, layout, dataset).largest)
+    least = least_bytes(row_bytes(layout), working_set(keys, layout, dataset).largest)
     keys = keys.with_settings([f"placement.fast_memory={int(more * least)}B"])
     check(keys, dataset)
     made = rooms_of(keys, layout, dataset)
@@ -168,28 +169,27 @@ def test_the_needed_rows_are_found_exactly_only_where_it_matters():
             + len({("ad", int(a)) for _, a in batch.ids[: batch.n_valid].tolist()})
             for batch in loader
         ]
-    assert needed_rows(tight, layout, dataset).largest == [max(exact)]
-    assert needed_rows(wide, layout, dataset).largest == at_most(layout, 16, {})
+    assert working_set(tight, layout, dataset).largest == [max(exact)]
+    assert working_set(wide, layout, dataset).largest == working_set_bound(layout, 16, {}).largest
 
 
-def test_batches_are_looked_at_once_for_a_data_set(monkeypatch):
-    dataset, looked, add = clicks(), [], Need.add
+def test_batches_are_read_once_for_a_data_set(monkeypatch):
+    dataset, counted = clicks(), []
+
+    def count(layout, singles, batches):
+        counted.append(batches)
+        return count_working_set(layout, singles, batches)
+
+    monkeypatch.setattr(working_sets, "count_working_set", count)
     layout = _layout(dataset)
-
-    def noted(self, batch):
-        looked.append(batch.n_valid)
-        add(self, batch)
-
-    monkeypatch.setattr(Need, "add", noted)
     first = config("placement.fast_memory=1%")
-    found = needed_rows(first, layout, dataset)
-    assert sum(looked) == len(dataset.train)
-    assert needed_rows(first, _layout(dataset), dataset) is found
-    assert sum(looked) == len(dataset.train), "nothing was looked at again"
-    needed_rows(first.with_settings(["batch_size=8"]), layout, dataset)
-    needed_rows(first.with_settings(["epochs=3"]), layout, dataset)
-    needed_rows(first, layout, clicks())
-    assert sum(looked) == 6 * len(dataset.train), "other batches, and another data set"
+    needed = working_set(first, layout, dataset)
+    assert working_set(first, _layout(dataset), dataset) is needed
+    assert len(counted) == 1
+    working_set(first.with_settings(["batch_size=8"]), layout, dataset)
+    working_set(first.with_settings(["epochs=3"]), layout, dataset)
+    working_set(first, layout, clicks())
+    assert len(counted) == 4, "other batches, and another data set"
 
 
 def test_auto_keeps_rows_for_the_stated_share_and_leaves_room_for_a_batch():
@@ -218,28 +218,10 @@ def test_sizes_are_read_as_they_are_written():
 
 def test_the_size_that_the_error_names_is_enough():
     for rows in (1, 700, 12_345, 10**6, 10**9):
-        needed = Needed([2 * rows], fewest=68 * rows)
+        needed = WorkingSet([2 * rows], smallest_bytes=68 * rows)
         error = too_small_for_all([68], needed, 0)
         for before, larger in (("placement.fast_memory to ", 1), ("; at ", 2)):
             named = budget_bytes(error.split(before)[1].split(" ")[0], _layout(clicks()))
             assert too_small_for_all([68], needed, named) is None
             assert too_small_for_some([68], [larger * rows], named) is None
     assert np.all([too_small_for_some([4], [3], bytes_) is None for bytes_ in (12, 13)])
-
-
-@given(datasets(min_rows=1), st.integers(1, 20), st.data())
-def test_the_rows_beyond_kept_ones_are_those_of_the_batch_that_needs_most(dataset, size, data):
-    if not dataset.schema.columns or not len(dataset.train):
-        return
-    layout = _layout(dataset)
-    rows = Popularity.of(layout, dataset.counts)
-    singles = [column.name for column in dataset.schema.singles]
-    with Loader(dataset.train, size) as loader:
-        batches = list(loader)
-    needed = needed_by(layout, singles, rows, batches)
-    blocks = data.draw(st.integers(0, len(rows.blocks.rows)))
-    kept = rows.first(blocks)
-    trace = rows_of_batches(layout, singles, batches)
-    for number, mask in enumerate(kept):
-        most = max(int((~mask[some]).sum()) for some in trace[number])
-        assert needed.beyond[number][blocks] == most

@@ -8,7 +8,7 @@ from small_runs import clicks, config
 from slipstream.config import Config
 from slipstream.data.loader import Loader
 from slipstream.placement.budget import share_out, too_small_for_some
-from slipstream.placement.need import needed_by
+from slipstream.placement.working_set import count_working_set
 from slipstream.skew.popularity import Popularity
 from slipstream.skew.whatif import COMPARED, Sample, plan_outcome
 from slipstream.training.build import model_of
@@ -25,7 +25,8 @@ def _sample(n, seed, model="dlrm", batches=1000):
         drawn = [batch for batch, _ in zip(loader, range(batches), strict=False)]
     singles = [column.name for column in dataset.schema.singles]
     rows = Popularity.of(layout, dataset.counts)
-    return dataset, Sample(layout, singles, drawn, needed_by(layout, singles, rows, drawn)), rows
+    needed = count_working_set(layout, singles, drawn)
+    return dataset, Sample(layout, singles, drawn, needed), rows
 
 
 def _simulated(sample, rooms, window):

@@ -31,13 +31,12 @@ def verify(
     with progress_bar("comparing", 2 * steps, "steps") as advance:
         comparisons = compare_trainings(Dataset.open(data), config, steps, advance)
     for result in comparisons:
-        gap = f"a difference of {result.largest:.1e} ({result.where})"
+        gap = f"largest difference {result.largest:.1e} ({result.where})"
         gap = "the same bits" if result.same_bits else gap
-        limit = "" if result.allowed == 0 else f", {result.allowed:.0e} is allowed"
+        limit = "" if result.allowed == 0 else f", allowed {result.allowed:.0e}"
         print_line(
-            f"{config.strategy} against {result.what}: {result.steps:,} steps, {result.rows:,} "
-            f"rows, {result.values:,} values: {gap}{limit}: "
-            f"{'correct' if result.holds else 'NOT CORRECT'}"
+            f"{config.strategy} {result.name}: {result.steps:,} steps, {result.rows:,} rows, "
+            f"{result.values:,} values: {gap}{limit}: {'correct' if result.correct else 'WRONG'}"
         )
-    if not all(result.holds for result in comparisons):
+    if not all(result.correct for result in comparisons):
         raise typer.Exit(1)

@@ -12,8 +12,8 @@ from slipstream.data.inputs import Array
 from slipstream.embedding.spec import Layout
 from slipstream.errors import ConfigError
 from slipstream.number_format import parse_size, size_setting
-from slipstream.placement.need import Needed
 from slipstream.placement.tier import Room
+from slipstream.placement.working_set import WorkingSet
 from slipstream.skew.popularity import Popularity, row_bytes
 
 AUTO_SHARE = 0.95
@@ -88,7 +88,7 @@ def too_small_for_some(sizes: Sequence[int], largest: Sequence[int], budget: int
     )
 
 
-def too_small_for_all(sizes: Sequence[int], needed: Needed, budget: int) -> str | None:
+def too_small_for_all(sizes: Sequence[int], needed: WorkingSet, budget: int) -> str | None:
     """What is wrong with a budget in which no full batch fits; None if one does.
 
     Args:
@@ -96,13 +96,13 @@ def too_small_for_all(sizes: Sequence[int], needed: Needed, budget: int) -> str 
         needed: The rows that batches need.
         budget: Bytes of the fast tier.
     """
-    if budget >= needed.fewest:
+    if budget >= needed.smallest_bytes:
         return None
     return (
         f"A fast tier of {budget:,} bytes is too small: no batch fits. The one that needs the "
-        f"fewest rows needs {needed.fewest:,} bytes with their optimizer state. Set "
-        f"placement.fast_memory to {size_setting(needed.fewest)} or more, or use smaller batches; "
-        f"at {size_setting(least_bytes(sizes, needed.largest))} every batch fits."
+        f"fewest rows needs {needed.smallest_bytes:,} bytes with their optimizer state. Set "
+        f"placement.fast_memory to {size_setting(needed.smallest_bytes)} or more, or use smaller "
+        f"batches; at {size_setting(least_bytes(sizes, needed.largest))} every batch fits."
     )
 
 
@@ -115,7 +115,7 @@ def rooms(
     keep: bool,
     batch_size: int,
     window: int,
-    needed: Needed | None = None,
+    needed: WorkingSet | None = None,
     apart: bool = False,
 ) -> list[Room]:
     """Share a budget out: the most accessed rows stay, the rest is room for the window.
@@ -153,7 +153,7 @@ def share_out(
     *,
     keep: bool,
     drawn: int,
-    needed: Needed | None = None,
+    needed: WorkingSet | None = None,
     more: Array | None = None,
 ) -> list[Room]:
     """As `rooms`, of rows that were put in order already.
@@ -169,7 +169,7 @@ def share_out(
             blocks stay: for none, one, two and so on up to all blocks.
     """
     sizes, rows = popularity.sizes, [len(one) for one in popularity.accesses]
-    needed = needed or Needed([0] * len(sizes))
+    needed = needed or WorkingSet([0] * len(sizes))
     if keep:
         return _with_kept(popularity, inputs, budget, drawn, needed, more)
     floor = _within(budget, sizes, needed.largest)
@@ -186,7 +186,7 @@ def _with_kept(
     inputs: int,
     budget: int,
     drawn: int,
-    needed: Needed,
+    needed: WorkingSet,
     more: Array | None,
 ) -> list[Room]:
     """Keep as many of the best rows as leave room for the window, and for every batch."""
@@ -206,8 +206,7 @@ def _with_kept(
         kept += size * keep
         # The number of rows that come varies by less than the root of what is expected.
         window += size * (_SPARE * left[number] + 6 * np.sqrt(left[number]))
-        least = np.minimum(needed.largest[number], rows[number] - keep)
-        beyond.append(least if needed.beyond is None else needed.beyond[number])
+        beyond.append(np.minimum(needed.largest[number], rows[number] - keep))
         batch += size * beyond[number]
     # A window that takes more than half is better cut short: what is kept saves more.
     taken = kept + np.maximum(np.minimum(window, budget / 2), batch)

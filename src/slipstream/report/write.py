@@ -126,7 +126,7 @@ def _budgets(setting: Setting, dataset: Any, layout: Any) -> list[tuple[int, str
     """The sizes of the fast tiers that runs had, in words."""
     from slipstream.config import Config
     from slipstream.placement.budget import all_bytes
-    from slipstream.training.build import fast_bytes, needed_rows
+    from slipstream.training.build import fast_bytes
     from slipstream.training.strategies import answers
 
     made: dict[int, str] = {}
@@ -135,7 +135,7 @@ def _budgets(setting: Setting, dataset: Any, layout: Any) -> list[tuple[int, str
         if answers(config).placement is not None:
             text = config.placement.fast_memory
             if text not in made.values():
-                bytes_ = fast_bytes(config, layout, dataset, needed_rows(config, layout, dataset))
+                bytes_ = fast_bytes(config, layout, dataset)
                 made[bytes_] = text
     total = all_bytes(layout)
     return [

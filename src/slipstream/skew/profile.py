@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from slipstream.errors import ConfigError
 from slipstream.models.inputs import LINEAR
 from slipstream.ordering import InputOrder
 from slipstream.placement.budget import auto_bytes, budget_bytes, least_bytes, too_small_for_all
-from slipstream.placement.need import Need
+from slipstream.placement.working_set import count_working_set
 from slipstream.skew.calibrate import calibrate
 from slipstream.skew.curve import pooled, top_share
 from slipstream.skew.passes import count_all_hot
@@ -62,7 +62,6 @@ def profile(
     sample = _sample(
         dataset,
         layout,
-        popularity,
         order,
         batch_size,
         sample_batches,
@@ -109,7 +108,7 @@ def profile(
         "fast_memory": {
             "budget": fast_memory,
             **best[-1],
-            "least_bytes": sample.needed.fewest,
+            "least_bytes": sample.needed.smallest_bytes,
             "every_batch_fits_bytes": least_bytes(popularity.sizes, largest),
         },
         "calibration": _calibration(dataset, layout, chosen),
@@ -125,7 +124,6 @@ def profile(
 def _sample(
     dataset: Dataset,
     layout: Layout,
-    popularity: Popularity,
     order: InputOrder,
     batch_size: int,
     sample_batches: int,
@@ -133,15 +131,18 @@ def _sample(
 ) -> Sample:
     """The first batches of an epoch; the rows that batches need are counted over all of it."""
     singles = [column.name for column in dataset.schema.singles]
-    need = Need(layout, singles, popularity)
     batches: list[Batch] = []
-    with Loader(dataset.train, batch_size, order=order) as loader:
-        for batch in loader:
-            need.add(batch)
-            progress(batch.n_valid)
-            if len(batches) < sample_batches:
-                batches.append(batch)
-    return Sample(layout, singles, batches, need.needed)
+
+    def all_batches() -> Iterator[Batch]:
+        with Loader(dataset.train, batch_size, order=order) as loader:
+            for batch in loader:
+                yield batch
+                progress(batch.n_valid)
+                if len(batches) < sample_batches:
+                    batches.append(batch)
+
+    needed = count_working_set(layout, singles, all_batches())
+    return Sample(layout, singles, batches, needed)
 
 
 def _best_rows(popularity: Popularity, bytes_: int) -> dict[str, Any]:

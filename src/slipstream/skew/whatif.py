@@ -11,9 +11,9 @@ from slipstream.data.batch import Batch
 from slipstream.embedding.spec import Layout
 from slipstream.placement.budget import share_out
 from slipstream.placement.counting import count, nothing_carried
-from slipstream.placement.need import Needed
 from slipstream.placement.popularity import Refresh
 from slipstream.placement.tiered import Tiered
+from slipstream.placement.working_set import WorkingSet
 from slipstream.plan import Planner
 from slipstream.skew.popularity import Popularity
 from slipstream.training.strategies import PLACEMENTS, Tier
@@ -38,7 +38,7 @@ class Sample:
     layout: Layout
     singles: Sequence[str]
     batches: Sequence[Batch]
-    needed: Needed
+    needed: WorkingSet
 
     @property
     def counted(self) -> range:

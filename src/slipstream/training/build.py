@@ -29,11 +29,11 @@ from slipstream.placement.budget import (
     too_small_for_all,
 )
 from slipstream.placement.hot import HotInputs
-from slipstream.placement.need import Needed, at_most
 from slipstream.placement.popularity import Refresh
 from slipstream.placement.resident import Resident
 from slipstream.placement.tier import Room
 from slipstream.placement.tiered import Tiered
+from slipstream.placement.working_set import WorkingSet, working_set_bound, working_set_of
 from slipstream.plan import Placement
 from slipstream.skew.popularity import Popularity, accesses_of, row_bytes
 from slipstream.skipping.accesses import Reader
@@ -41,7 +41,6 @@ from slipstream.skipping.hot import Hot, hot_rows
 from slipstream.skipping.rules import rule
 from slipstream.training.dense import DensePart, worth_compiling
 from slipstream.training.engine import Engine
-from slipstream.training.needed import needed_by_batches
 from slipstream.training.strategies import Tier, answers
 
 COUNTED = 1 << 20
@@ -80,8 +79,8 @@ def check(config: Config, dataset: Dataset) -> None:
             )
     if chosen.placement is not None or chosen.ordering == "apart":
         layout = model_of(config, dataset).layout
-        needed = needed_rows(config, layout, dataset)
-        budget = fast_bytes(config, layout, dataset, needed)
+        needed = working_set(config, layout, dataset)
+        budget = fast_bytes(config, layout, dataset)
         if (error := too_small_for_all(row_bytes(layout), needed, budget)) is not None:
             raise ConfigError(error)
 
@@ -239,29 +238,30 @@ def rooms_of(config: Config, layout: Layout, dataset: Dataset) -> list[Room] | N
     return _rooms(config, layout, dataset, keep=tier.keep, window=window)
 
 
-def fast_bytes(config: Config, layout: Layout, dataset: Dataset, needed: Needed) -> int:
+def fast_bytes(config: Config, layout: Layout, dataset: Dataset) -> int:
     """The bytes of the fast tier."""
 
     def auto() -> int:
-        return auto_bytes(Popularity.of(layout, dataset.counts), needed.largest)
+        largest = working_set(config, layout, dataset).largest
+        return auto_bytes(Popularity.of(layout, dataset.counts), largest)
 
     return budget_bytes(config.placement.fast_memory, layout, auto)
 
 
-def needed_rows(config: Config, layout: Layout, dataset: Dataset) -> Needed:
-    """The most rows that a batch needs, or a bound where that is small.
+def working_set(config: Config, layout: Layout, dataset: Dataset) -> WorkingSet:
+    """The most rows that a batch needs, or an upper bound where the fast tier is large.
 
-    Every batch is looked at only where the fast tier is so small that it matters. With hot and
-    cold inputs apart these are the batches of the same inputs as they come: what is in a batch of
-    one kind depends on the rows that are kept.
+    All batches are read only if the bound is more than a small part of the fast tier. If hot and
+    cold examples are trained apart, these are the batches in the order of the data set, because
+    which examples are hot depends on the rows in the fast tier.
     """
     lists = dataset.manifest.parts["train"].lists
     longest = {name: stats.longest for name, stats in lists.items()}
-    bound = at_most(layout, config.batch_size, longest)
+    bound = working_set_bound(layout, config.batch_size, longest)
     budget = budget_bytes(config.placement.fast_memory, layout, lambda: all_bytes(layout))
-    if _SMALL_BATCH * least_bytes(row_bytes(layout), bound) <= budget:
-        return Needed(bound)
-    return needed_by_batches(layout, dataset, config.batch_size, order_of(config, dataset))
+    if _SMALL_BATCH * least_bytes(row_bytes(layout), bound.largest) <= budget:
+        return bound
+    return working_set_of(layout, dataset, config.batch_size, order_of(config, dataset))
 
 
 def tiered_of(
@@ -330,16 +330,15 @@ def placement_of(layout: Layout, dataset: Dataset) -> Resident:
 def _rooms(
     config: Config, layout: Layout, dataset: Dataset, *, keep: bool, window: int
 ) -> list[Room]:
-    needed = needed_rows(config, layout, dataset)
     return rooms(
         layout,
         dataset.counts,
         len(dataset.train),
-        fast_bytes(config, layout, dataset, needed),
+        fast_bytes(config, layout, dataset),
         keep=keep,
         batch_size=config.batch_size,
         window=window,
-        needed=needed,
+        needed=working_set(config, layout, dataset),
         apart=answers(config).apart,
     )
 

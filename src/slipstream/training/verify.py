@@ -1,4 +1,4 @@
-"""Whether a strategy trains what it promises to, on any data: every row and state is compared."""
+"""Checks on any data that a strategy trains correctly: compares every row and every state."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ class Comparison:
     """Two trainings from the same start, compared value by value.
 
     Args:
-        what: Which, and with what.
-        allowed: The largest difference that may be; 0 asks for the same bits.
+        name: The precision, and what the strategy is compared with.
+        allowed: The largest difference that is correct; 0 requires the same bits.
         steps: Steps that were trained.
         rows: Rows that were compared, each with its optimizer state.
-        values: Values of these and of the dense part.
-        largest: The largest difference, as a share of values above 1. Of values that are stored in
-            bfloat16, what goes beyond one unit in the last place: sums that differ in the last bit
-            can be rounded either way.
-        where: The value that differs the most, "" where none does.
+        values: Values of these rows and of the dense part.
+        largest: The largest difference, relative for values above 1. For values that are stored in
+            bfloat16 one unit in the last place is subtracted, because sums that differ in the last
+            bit may be rounded either way.
+        where: The value that differs the most, or "".
         same_bits: Whether every bit is equal.
     """
 
-    what: str
+    name: str
     allowed: float
     steps: int = 0
     rows: int = 0
@@ -64,20 +64,20 @@ class Comparison:
     same_bits: bool = True
 
     @property
-    def holds(self) -> bool:
-        """Whether the difference is one that may be."""
+    def correct(self) -> bool:
+        """Whether the difference is allowed."""
         return self.same_bits if self.allowed == 0 else self.largest <= self.allowed
 
     def add(self, name: str, ours: Tensor, theirs: Tensor, *, bf16: bool = False) -> None:
-        """Compare some values; `bf16` says that they are stored so."""
+        """Compare some values; `bf16` if they are stored as bfloat16."""
         self.values += ours.numel()
         if ours.numel() == 0 or torch.equal(_bits(ours), _bits(theirs)):
             return
         self.same_bits = False
-        one, other = ours.double(), theirs.double()
-        gap = (one - other).abs()
+        mine, other = ours.double(), theirs.double()
+        gap = (mine - other).abs()
         if bf16 and self.allowed:
-            gap = (gap - _unit16(torch.maximum(one.abs(), other.abs()))).clamp(min=0)
+            gap = (gap - _unit16(torch.maximum(mine.abs(), other.abs()))).clamp(min=0)
         gap /= other.abs().clamp(min=1)
         largest = float(gap.nan_to_num(nan=float("inf")).max())
         if largest > self.largest:
@@ -88,25 +88,25 @@ def verify(
     dataset: Dataset,
     config: Config,
     steps: int = 100,
-    each: Callable[[int], None] = lambda _: None,
+    on_step: Callable[[int], None] = lambda _: None,
 ) -> list[Comparison]:
-    """Train some steps with a strategy and without it, and compare everything that was trained.
+    """Train some steps with a strategy and without it, and compare every row and every weight.
 
-    In float32 with everything resident: to the bit, or, for a strategy that promises equality up to
-    rounding, each step from a common state. In float64 with the plain reference, over all steps.
-    It takes the memory of both trainings at once.
+    The first comparison is in float32, with all rows resident: to the bit, or, if the strategy
+    promises equality up to rounding only, step by step from a common state. The second is in
+    float64 with the reference kernels, over all steps. Needs the memory of two trainings.
 
     Args:
-        dataset: What to train on.
-        config: How: the strategy, the model and all the rest.
-        steps: How many steps; fewer if the inputs are used up before.
-        each: Told after every step, of `2 * steps`.
+        dataset: The data set to train on.
+        config: The strategy, the model and all other keys.
+        steps: How many steps; fewer if the data set has fewer.
+        on_step: Called with 1 after every step; there are `2 * steps`.
 
     Example:
         >>> config = Config(strategy="fast", batch_size=64)
         >>> config = config.with_settings(["placement.fast_memory=50%"])
-        >>> made = verify(dataset, config, steps=5)
-        >>> [(one.steps, one.same_bits or one.largest < 1e-9, one.holds) for one in made]
+        >>> results = verify(dataset, config, steps=5)
+        >>> [(r.steps, r.same_bits or r.largest < 1e-9, r.correct) for r in results]
         [(5, True, True), (5, True, True)]
     """
     build.check_device(config)
@@ -115,17 +115,17 @@ def verify(
     config = resolved(config, build.order_of(config, dataset))
     config = replace(config, compile="off")
     each_step = answers(config).promise == "rounding"
-    resident = Comparison("float32, with everything resident", 0.0)
+    resident = Comparison("in float32 with all rows resident", 0.0)
     if each_step:
         allowed = ROUNDING16 if config.precision == "bf16" else ROUNDING
-        resident = Comparison("float32, each step with everything resident", allowed)
-    reference = Comparison("float64, all steps with the reference", EXACT64)
+        resident = Comparison("in float32 with all rows resident, step by step", allowed)
+    reference = Comparison("in float64 with the reference kernels", EXACT64)
     try:
-        _Pair(dataset, config).run(steps, resident, each, each_step=each_step)
-        _Pair(dataset, in_float64(config), "reference").run(steps, reference, each)
+        _Pair(dataset, config).run(steps, resident, on_step, each_step=each_step)
+        _Pair(dataset, in_float64(config), "reference").run(steps, reference, on_step)
     except torch.OutOfMemoryError as error:
         every = all_bytes(build.model_of(config, dataset).layout)
-        beside = {"every row, which it is compared with": every}
+        beside = {"all rows of the training without the strategy": every}
         raise does_not_fit(dataset, config, beside) from error
     return [resident, reference]
 
@@ -163,19 +163,19 @@ class _Pair:
     def run(
         self,
         steps: int,
-        into: Comparison,
-        each: Callable[[int], None],
+        result: Comparison,
+        on_step: Callable[[int], None],
         *,
         each_step: bool = False,
     ) -> None:
-        """Train both side by side, and compare: at the end, or each step from a common state."""
+        """Train both, and compare at the end, or after each step from a common state."""
         loader = Loader(self.dataset.train, self.config.batch_size, order=self.order)
-        kept: deque[Batch] = deque()  # batches that the strategy has looked at
+        read: deque[Batch] = deque()  # batches that only the strategy has received
         try:
             self.ours.tables.keep(self.placement.kept())
-            ours = Planner(self.placement).plans(_noted(islice(loader, steps), kept))
+            ours = Planner(self.placement).plans(_copied(islice(loader, steps), read))
             self.theirs.tables.keep(self.placed.kept())
-            theirs = Planner(self.placed).plans(_taken(kept))
+            theirs = Planner(self.placed).plans(_emptied(read))
             for plan in self._prepared(ours):
                 if each_step:
                     self._from_common_state()
@@ -183,27 +183,27 @@ class _Pair:
                 other = next(theirs)
                 self.theirs.prepare(other, self._factor(other))
                 self._step(self.theirs, other)
-                self._tell_order(plan.next_position)
-                into.steps += 1
+                self._report_loss(plan.next_position)
+                result.steps += 1
                 if each_step:
-                    self._compare(into)
-                each(1)
+                    self._compare(result)
+                on_step(1)
             if not each_step:
-                self._compare(into)
+                self._compare(result)
         finally:
             self.ours.tables.close()
             self.theirs.tables.close()
             loader.close()
 
     def _prepared(self, plans: Iterator[Plan]) -> Iterator[Plan]:
-        """The plans, with what the next ones need on its way."""
-        coming: deque[Plan] = deque()
+        """The plans, after the rows that the next plans need have been requested."""
+        prepared: deque[Plan] = deque()
         for plan in plans:
             self.ours.prepare(plan, self._factor(plan))
-            coming.append(plan)
-            if len(coming) == plan_ahead.PREPARED:
-                yield coming.popleft()
-        yield from coming
+            prepared.append(plan)
+            if len(prepared) == plan_ahead.PREPARED:
+                yield prepared.popleft()
+        yield from prepared
 
     def _step(self, engine: Engine, plan: Plan) -> None:
         for _ in engine.step(plan):
@@ -212,8 +212,8 @@ class _Pair:
     def _factor(self, plan: Plan) -> float:
         return rate(self.config.schedule, plan.next_position, len(self.order))
 
-    def _tell_order(self, position: int) -> None:
-        """Give the order the loss that it asks for, as training does."""
+    def _report_loss(self, position: int) -> None:
+        """Report the loss that the order needs, as training does."""
         if (number := self.order.asks(position)) is not None:
             few = first_inputs(self.dataset.validation, self.config.ordering.validation_inputs)
             self._settle()
@@ -230,32 +230,32 @@ class _Pair:
     def _from_common_state(self) -> None:
         self._settle()
         pairs = zip(self.ours.tables.stores, self.theirs.tables.stores, strict=True)
-        for one, other in pairs:
-            other.records[:] = one.records
+        for ours, theirs in pairs:
+            theirs.records[:] = ours.records
         self.theirs.tables.keep(self.placed.kept())
         self.theirs.dense.load_state_dict(self.ours.dense.state_dict())
 
-    def _compare(self, into: Comparison) -> None:
+    def _compare(self, result: Comparison) -> None:
         self._settle()
-        into.rows = into.values = 0  # those of the last time count
+        result.rows = result.values = 0  # the last comparison counts
         pairs = zip(self.ours.tables.stores, self.theirs.tables.stores, strict=True)
-        for one, other in pairs:
-            _compare_rows(one, other, into)
-        ours, theirs = self.ours.dense.state_dict(), self.theirs.dense.state_dict()
-        for name in sorted(ours.keys() | theirs.keys()):
-            into.add(f"{name} of the dense part", ours[name], theirs[name])
+        for ours, theirs in pairs:
+            _compare_rows(ours, theirs, result)
+        dense, other_dense = self.ours.dense.state_dict(), self.theirs.dense.state_dict()
+        for name in sorted(dense.keys() | other_dense.keys()):
+            result.add(f"{name} of the dense part", dense[name], other_dense[name])
 
 
-def _compare_rows(ours: RowStore, theirs: RowStore, into: Comparison) -> None:
+def _compare_rows(ours: RowStore, theirs: RowStore, result: Comparison) -> None:
     for table in ours.group.tables:
         where = ours.rows_of(table.name)
         for begin in range(where.start, where.stop, _ROWS_AT_ONCE):
             rows = torch.arange(begin, min(begin + _ROWS_AT_ONCE, where.stop))
             (weights, state), (wanted, states) = ours.read(rows), theirs.read(rows)
-            into.rows += len(rows)
-            into.add(f"rows of {table.name}", weights, wanted, bf16=table.storage == "bf16")
+            result.rows += len(rows)
+            result.add(f"rows of {table.name}", weights, wanted, bf16=table.storage == "bf16")
             for name, values in state.items():
-                into.add(f"{name} of {table.name}", values, states[name])
+                result.add(f"{name} of {table.name}", values, states[name])
 
 
 def _unit16(values: Tensor) -> Tensor:
@@ -269,12 +269,12 @@ def _bits(values: Tensor) -> Tensor:
     return values.view(whole[values.dtype]) if values.dtype in whole else values
 
 
-def _noted(batches: Iterable[Batch], kept: deque[Batch]) -> Iterator[Batch]:
+def _copied(batches: Iterable[Batch], into: deque[Batch]) -> Iterator[Batch]:
     for batch in batches:
-        kept.append(batch)
+        into.append(batch)
         yield batch
 
 
-def _taken(kept: deque[Batch]) -> Iterator[Batch]:
-    while kept:
-        yield kept.popleft()
+def _emptied(batches: deque[Batch]) -> Iterator[Batch]:
+    while batches:
+        yield batches.popleft()
