@@ -165,10 +165,10 @@ def our_step(precision: str, compiled: bool) -> Callable[..., None]:
     from slipstream.embedding.optimizers import Sgd
     from slipstream.embedding.tables import Embeddings
     from slipstream.models import build_model
+    from slipstream.pipeline.dense import DensePart
+    from slipstream.pipeline.engine import Engine
     from slipstream.placement.resident import Resident
     from slipstream.plan import Planner
-    from slipstream.training.dense import DensePart
-    from slipstream.training.engine import Engine
     from slipstream.training.memory import keep_memory
 
     keep_memory()

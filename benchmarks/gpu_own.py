@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from slipstream import CapturedStep, Dataset, EmbeddingTables, Loader, RowwiseAdagrad
 from slipstream.ordering import InputOrder
-from slipstream.training.engine import weighted_loss
+from slipstream.pipeline.engine import weighted_loss
 
 
 class Own(nn.Module):  # type: ignore[misc]

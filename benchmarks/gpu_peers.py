@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from slipstream import Batch, Dataset, InputOrder, Loader
 from slipstream.config import Config
 from slipstream.embedding.spec import Embedded
+from slipstream.pipeline.engine import weighted_loss
 from slipstream.training import build
-from slipstream.training.engine import weighted_loss
 
 _FILLING, _FILLING_SIZE = 160, 16384  # batches, and inputs of one: FBGEMM's cache is full then
 _WHOLE: dict[str, tuple[Tensor, ...]] = {}  # data sets, on the device

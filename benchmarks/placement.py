@@ -29,6 +29,7 @@ from slipstream.data.batch import Batch
 from slipstream.data.synthetic.powerlaw import PowerLaw
 from slipstream.data.synthetic.shapes import SHAPES
 from slipstream.embedding.spec import Layout
+from slipstream.pipeline.strategies import STRATEGIES, Tier
 from slipstream.placement.budget import budget_bytes, rooms, row_bytes
 from slipstream.placement.counting import count, nothing_carried, per_input
 from slipstream.placement.popularity import Refresh
@@ -37,7 +38,6 @@ from slipstream.placement.tier import Room
 from slipstream.placement.tiered import Tiered
 from slipstream.plan import Planner
 from slipstream.training.memory import keep_memory
-from slipstream.training.strategies import STRATEGIES, Tier
 
 EPOCH = 39_291_958  # inputs of Criteo Kaggle's six days of training
 LARGE = 16384

@@ -8,10 +8,10 @@ from slipstream.config import Dense
 from slipstream.data.batch import ListBatch
 from slipstream.embedding.tables import Embeddings
 from slipstream.models import build_model
+from slipstream.pipeline.dense import DensePart
+from slipstream.pipeline.engine import Engine
 from slipstream.placement.resident import Resident
 from slipstream.plan import Plan
-from slipstream.training.dense import DensePart
-from slipstream.training.engine import Engine
 
 ROWS = (40, 3, 11, 25)
 SCHEMA = Schema(

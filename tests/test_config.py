@@ -30,7 +30,7 @@ from slipstream.config.reference import with_table
 from slipstream.config.sections import _OPTIONS, _ROW_OPTIONS, InitName, StorageName
 from slipstream.embedding import spec
 from slipstream.embedding.optimizers import OPTIMIZERS, Adam, Sgd
-from slipstream.training.schedule import rate
+from slipstream.pipeline.schedule import rate
 
 PAGE = Path(__file__).parents[1] / "docs" / "config.md"
 NAME = st.one_of(st.text(min_size=1, max_size=8), st.sampled_from(["1e5", "on", "a.b", "~", "08"]))

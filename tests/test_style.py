@@ -73,6 +73,7 @@ TO_CLEAN = {
     "src/slipstream/gpu/transfer",
     "src/slipstream/models",
     "src/slipstream/ordering",
+    "src/slipstream/pipeline",
     "src/slipstream/placement",
     "src/slipstream/report",
     "src/slipstream/skew",

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from slipstream.embedding.optimizers import Adagrad, Adam, RowwiseAdagrad, Sgd
     from slipstream.embedding.spec import Feature, Init, TableSpec
     from slipstream.errors import CheckpointError, ConfigError, DataError, SlipstreamError
-    from slipstream.gpu.captured_step import CapturedStep
     from slipstream.models import MODELS, build_model
     from slipstream.ordering.order import InputOrder
+    from slipstream.training.captured_step import CapturedStep
     from slipstream.training.estimate import estimate
     from slipstream.training.evaluate_run import evaluate_run
     from slipstream.training.export import export_run
@@ -99,7 +99,7 @@ _WHERE = {
     "errors": ("CheckpointError", "ConfigError", "DataError", "SlipstreamError"),
     "models": ("MODELS", "build_model"),
     "ordering.order": ("InputOrder",),
-    "gpu.captured_step": ("CapturedStep",),
+    "training.captured_step": ("CapturedStep",),
     "training.estimate": ("estimate",),
     "training.evaluate_run": ("evaluate_run",),
     "training.export": ("export_run",),

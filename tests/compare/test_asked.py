@@ -2,7 +2,7 @@ import pytest
 
 from slipstream.compare.asked import asked
 from slipstream.errors import ConfigError
-from slipstream.training.strategies import STRATEGIES
+from slipstream.pipeline.strategies import STRATEGIES
 
 
 def test_without_a_word_all_strategies_are_compared_with_five_seeds():

@@ -14,10 +14,10 @@ from slipstream.data.loader import Loader
 from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.planning.device_placement import DevicePlacement
 from slipstream.gpu.step.graph_engine import GraphEngine
+from slipstream.pipeline.dense import DensePart
 from slipstream.plan import Planner
 from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints
-from slipstream.training.dense import DensePart
 from slipstream.training.loop import StoppedError, train
 from slipstream.training.verify import verify
 

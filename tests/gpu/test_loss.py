@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstream.gpu.kernels.loss import tell
-from slipstream.training.engine import weighted_loss
+from slipstream.pipeline.engine import weighted_loss
 
 CLOSE = {torch.float64: 1e-14, torch.float32: 2e-7, torch.bfloat16: 2**-7}
 

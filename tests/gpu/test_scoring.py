@@ -13,9 +13,9 @@ from slipstream.data.loader import Loader
 from slipstream.errors import DataError
 from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.step import scoring
+from slipstream.pipeline.engine import Engine
 from slipstream.plan import Planner
 from slipstream.training import build
-from slipstream.training.engine import Engine
 from slipstream.training.loop import train
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -7,12 +7,12 @@ from small_runs import clicks, config
 
 from slipstream.config import Config
 from slipstream.data.loader import Loader
+from slipstream.pipeline.strategies import PLACEMENTS
 from slipstream.placement.budget import share_out, too_small_for_some
 from slipstream.placement.working_set import count_working_set
 from slipstream.skew.popularity import Popularity
 from slipstream.skew.whatif import COMPARED, Sample, plan_outcome
 from slipstream.training.build import model_of
-from slipstream.training.strategies import PLACEMENTS
 
 BATCH = 8
 

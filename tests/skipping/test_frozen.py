@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from small_runs import config, skewed
 
+from slipstream.pipeline.engine import Engine
 from slipstream.skipping.skipper import Skipper
-from slipstream.training.engine import Engine
 from slipstream.training.loop import train
 
 KEYS = (

@@ -7,9 +7,9 @@ from kills import outcome
 from small_runs import clicks, config, lines, skewed, stop_after
 
 from slipstream.errors import ConfigError
+from slipstream.pipeline.strategies import STRATEGIES
 from slipstream.training import build
 from slipstream.training.loop import StoppedError, train
-from slipstream.training.strategies import STRATEGIES
 
 SETTINGS = ("ordering.segment=5", "placement.fast_memory=60%", "evaluate.at=[]")
 

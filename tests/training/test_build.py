@@ -4,7 +4,7 @@ import numpy as np
 
 import slipstream
 from slipstream.config import Config, Model
-from slipstream.training import dense
+from slipstream.pipeline import dense
 from slipstream.training.build import compiles, longest, model_of
 
 

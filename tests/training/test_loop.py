@@ -7,13 +7,13 @@ from small_runs import clicks, config, lines
 
 from slipstream.config import Schedule
 from slipstream.errors import ConfigError
+from slipstream.pipeline.engine import Engine
+from slipstream.pipeline.schedule import rate
 from slipstream.training import trainer
 from slipstream.training.checkpoint import newest
 from slipstream.training.diverged import DivergedError
-from slipstream.training.engine import Engine
 from slipstream.training.loop import Hooks, train
 from slipstream.training.metrics import Scores
-from slipstream.training.schedule import rate
 
 
 def test_every_step_has_the_learning_rate_of_its_end(tmp_path, monkeypatch):

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 from slipstream import Dataset
 from slipstream.cli import app
 from slipstream.errors import ConfigError
+from slipstream.pipeline.strategies import STRATEGIES
 from slipstream.placement.counting import COUNTED
 from slipstream.training.loop import Hooks, StoppedError, train
 from slipstream.training.run import Run
-from slipstream.training.strategies import STRATEGIES
 
 TIERED = ("bagpipe", "fast")
 SMALL = ("placement.fast_memory=70%", "placement.window=3")

@@ -12,11 +12,12 @@ from slipstream.cli import app
 from slipstream.data.loader import Loader
 from slipstream.embedding.mover import Mover
 from slipstream.errors import ConfigError
+from slipstream.pipeline import strategies
+from slipstream.pipeline.strategies import STRATEGIES
 from slipstream.plan import Planner
-from slipstream.training import build, strategies
+from slipstream.training import build
 from slipstream.training import estimate as estimating
 from slipstream.training import verify as verifying
-from slipstream.training.strategies import STRATEGIES
 from slipstream.training.verify import Comparison, in_float64, verify
 
 SMALL = ("placement.fast_memory=80%", "placement.window=3")

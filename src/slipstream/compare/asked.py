@@ -10,7 +10,7 @@ from typing import Any
 from slipstream.compare.grid import CONTROL, Choices, check_values, parse_grid
 from slipstream.config import Config, files
 from slipstream.errors import ConfigError, did_you_mean
-from slipstream.training.strategies import STRATEGIES
+from slipstream.pipeline.strategies import STRATEGIES
 
 SECTION = "compare"
 _KEYS = ("strategies", "skip", "models", "seeds", "grid")

@@ -12,7 +12,7 @@ from typing import Any
 
 from slipstream.config import Config, files
 from slipstream.errors import ConfigError
-from slipstream.training.strategies import strategy
+from slipstream.pipeline.strategies import strategy
 
 Keys = dict[str, Any]
 CONTROL = "plain+random"

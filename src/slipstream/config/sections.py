@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 RowOptimizerName = Literal["sgd", "adagrad", "rowwise_adagrad", "adam"]
 StorageName = Literal["fp32", "bf16", "split-bf16", "fp64"]
 InitName = Literal["uniform", "normal", "zeros"]
-# And those in `training/strategies.py`.
+# And those in `pipeline/strategies.py`.
 OrderingName = Literal["as-is", "apart", "cold-first", "split"]
 PlacementName = Literal["slow", "popular", "learned", "lookahead", "popular+lookahead"]
 

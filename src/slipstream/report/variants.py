@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from slipstream.pipeline.strategies import STRATEGIES
 from slipstream.report.runs import RunRecord
-from slipstream.training.strategies import STRATEGIES
 
 _ANSWERS = (
     *("strategy", "ordering", "skip", "skipping", "placement"),

@@ -125,9 +125,9 @@ def _skew_of(run: RunRecord, setting: Setting) -> list[Plot]:
 def _budgets(setting: Setting, dataset: Any, layout: Any) -> list[tuple[int, str]]:
     """The sizes of the fast tiers that runs had, in words."""
     from slipstream.config import Config
+    from slipstream.pipeline.strategies import answers
     from slipstream.placement.budget import all_bytes
     from slipstream.training.build import fast_bytes
-    from slipstream.training.strategies import answers
 
     made: dict[int, str] = {}
     for run in setting.runs:

@@ -9,6 +9,7 @@ from typing import Any
 
 from slipstream.data.batch import Batch
 from slipstream.embedding.spec import Layout
+from slipstream.pipeline.strategies import PLACEMENTS, Tier
 from slipstream.placement.budget import share_out
 from slipstream.placement.counting import count, nothing_carried
 from slipstream.placement.popularity import Refresh
@@ -16,7 +17,6 @@ from slipstream.placement.tiered import Tiered
 from slipstream.placement.working_set import WorkingSet
 from slipstream.plan import Planner
 from slipstream.skew.popularity import Popularity
-from slipstream.training.strategies import PLACEMENTS, Tier
 
 COMPARED = ("popular", "lookahead", "popular+lookahead")  # values of placement.kind
 

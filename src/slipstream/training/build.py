@@ -20,6 +20,9 @@ from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.planning.device_placement import DevicePlacement, can_finish
 from slipstream.models import MODELS, Model, build_model
 from slipstream.ordering import Apart, InputOrder, Order, Rates
+from slipstream.pipeline.dense import DensePart, worth_compiling
+from slipstream.pipeline.engine import Engine
+from slipstream.pipeline.strategies import Tier, answers
 from slipstream.placement.budget import (
     all_bytes,
     auto_bytes,
@@ -39,9 +42,6 @@ from slipstream.skew.popularity import Popularity, accesses_of, row_bytes
 from slipstream.skipping.accesses import Reader
 from slipstream.skipping.hot import Hot, hot_rows
 from slipstream.skipping.rules import rule
-from slipstream.training.dense import DensePart, worth_compiling
-from slipstream.training.engine import Engine
-from slipstream.training.strategies import Tier, answers
 
 COUNTED = 1 << 20
 _OWN_KERNELS_DIM = 64  # up to which DLRM's interaction is a kernel of its own

@@ -27,6 +27,7 @@ from slipstream.gpu.memory_estimate import (
 from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.transfer.bundle import BUNDLES, SCORED
 from slipstream.models import Model
+from slipstream.pipeline.strategies import answers
 from slipstream.placement.budget import lookups_beside, rows_beside
 from slipstream.placement.tier import Room
 from slipstream.skew.popularity import Popularity
@@ -38,7 +39,6 @@ from slipstream.training import build
 from slipstream.training.checkpoint.save import RANGE_BYTES
 from slipstream.training.footprint import step_bytes, without_values
 from slipstream.training.resolved import resolved
-from slipstream.training.strategies import answers
 
 MIB = 1 << 20
 # Measured: Python, torch, Numba and what they have compiled; a compiler inside the process.

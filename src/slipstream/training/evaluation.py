@@ -11,9 +11,9 @@ from torch import Tensor
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Part
 from slipstream.data.loader import Loader
+from slipstream.pipeline.engine import Engine
 from slipstream.plan import Placement, Planner
 from slipstream.training.diverged import diverged_at
-from slipstream.training.engine import Engine
 from slipstream.training.metrics import Metrics, Mode, Scores
 
 

@@ -11,8 +11,8 @@ from slipstream.data.batch import Batch, BatchReader
 from slipstream.data.dataset import Part
 from slipstream.data.inputs import Array
 from slipstream.ordering import Cut
+from slipstream.pipeline.engine import Engine
 from slipstream.plan import Placement, Planner
-from slipstream.training.engine import Engine
 
 
 class ExampleScorer:

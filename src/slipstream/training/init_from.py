@@ -19,11 +19,11 @@ from slipstream.embedding.store import RowStore
 from slipstream.errors import ConfigError, did_you_mean
 from slipstream.models import Model
 from slipstream.models.inputs import LINEAR
+from slipstream.pipeline.dense import weights_for
+from slipstream.pipeline.engine import Engine
 from slipstream.training.checkpoint import WholeCheckpoint, dense_of, rows_of
 from slipstream.training.checkpoint.contents import SavedTable
 from slipstream.training.checkpoint.restore import stored_weights
-from slipstream.training.dense import weights_for
-from slipstream.training.engine import Engine
 from slipstream.training.fit import ids_of
 from slipstream.training.restored import last_saved, training_data
 from slipstream.training.run import Run

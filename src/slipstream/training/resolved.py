@@ -8,8 +8,8 @@ from slipstream.config import Config
 from slipstream.errors import ConfigError
 from slipstream.gpu.planning import plan_ahead
 from slipstream.ordering import InputOrder
+from slipstream.pipeline.strategies import answers
 from slipstream.training import build
-from slipstream.training.strategies import answers
 
 
 def resolved(config: Config, order: InputOrder) -> Config:

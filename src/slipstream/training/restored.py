@@ -15,11 +15,11 @@ from slipstream.embedding.optimizers import Sgd
 from slipstream.embedding.tables import Embeddings
 from slipstream.errors import CheckpointError, DataError
 from slipstream.models import Model, build_model
+from slipstream.pipeline.dense import DensePart
+from slipstream.pipeline.engine import Engine
 from slipstream.placement.resident import Resident
 from slipstream.plan import Placement
 from slipstream.training.checkpoint import WholeCheckpoint, load, newest
-from slipstream.training.dense import DensePart
-from slipstream.training.engine import Engine
 from slipstream.training.fit import check_fits
 from slipstream.training.run import Run
 

@@ -13,11 +13,11 @@ from slipstream.data.loader import Loader
 from slipstream.errors import ConfigError
 from slipstream.ordering import InputOrder, Order
 from slipstream.ordering.apart import segment_at
+from slipstream.pipeline.strategies import answers
 from slipstream.plan import Plan, Planner
 from slipstream.training.checkpoint import WholeCheckpoint, newest
 from slipstream.training.run import Run
 from slipstream.training.state import State
-from slipstream.training.strategies import answers
 
 # What may change when a run is resumed; `data` is the place of the data set, which is recognized.
 # Where rows live does not change what is trained; whether the order may change, its segments say.

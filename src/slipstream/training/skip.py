@@ -13,6 +13,8 @@ from slipstream.data.dataset import Dataset, Part
 from slipstream.data.loader import Loader
 from slipstream.embedding.spec import Layout
 from slipstream.ordering import Order
+from slipstream.pipeline.engine import Engine
+from slipstream.pipeline.strategies import answers
 from slipstream.placement.tier import Room
 from slipstream.plan import Moving, Plan
 from slipstream.skipping.accesses import Reader
@@ -23,10 +25,8 @@ from slipstream.skipping.heard import Heard
 from slipstream.skipping.rules import rule
 from slipstream.skipping.skipper import Skipper
 from slipstream.training import build
-from slipstream.training.engine import Engine
 from slipstream.training.example_scorer import ExampleScorer
 from slipstream.training.state import Hooks, State
-from slipstream.training.strategies import answers
 
 _SAVED = "skipping."
 

@@ -7,10 +7,10 @@ from typing import Any
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.manifest import versions
+from slipstream.pipeline.engine import Engine
 from slipstream.placement.counting import per_input
 from slipstream.training import build
 from slipstream.training.checkpoint import weights_digest
-from slipstream.training.engine import Engine
 from slipstream.training.memory import device_bytes
 from slipstream.training.metrics import Scores
 from slipstream.training.state import State

@@ -18,6 +18,7 @@ from slipstream.errors import SlipstreamError
 from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.planning.plan_queue import PlanQueue
 from slipstream.models import Model
+from slipstream.pipeline.engine import Stepped
 from slipstream.placement.counting import found_out
 from slipstream.plan import Plan, Planner
 from slipstream.skew.popularity import row_bytes
@@ -25,7 +26,6 @@ from slipstream.skipping.heard import Heard
 from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints, WholeCheckpoint, load
 from slipstream.training.diverged import diverged_after, diverged_in
-from slipstream.training.engine import Stepped
 from slipstream.training.evaluation import evaluate, first_inputs
 from slipstream.training.fit import described
 from slipstream.training.init_from import WarmStart

@@ -16,16 +16,16 @@ from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
 from slipstream.embedding.store import RowStore
 from slipstream.gpu.planning import plan_ahead
+from slipstream.pipeline.engine import Engine
+from slipstream.pipeline.schedule import rate
+from slipstream.pipeline.strategies import answers
 from slipstream.placement.budget import all_bytes
 from slipstream.placement.tiered import Tiered
 from slipstream.plan import Placement, Plan, Planner
 from slipstream.training import build
-from slipstream.training.engine import Engine
 from slipstream.training.estimate import does_not_fit
 from slipstream.training.evaluation import evaluate, first_inputs
 from slipstream.training.resolved import resolved
-from slipstream.training.schedule import rate
-from slipstream.training.strategies import answers
 
 EXACT64 = 1e-9
 # Of one step, whose sums of up to a batch's gradients run in another order. These are shares of a

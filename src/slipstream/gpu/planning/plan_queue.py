@@ -9,10 +9,10 @@ from contextlib import ExitStack, closing
 from slipstream.ahead import Ahead, little_interrupted
 from slipstream.config import Config
 from slipstream.gpu.planning import plan_ahead
+from slipstream.pipeline.engine import Engine
+from slipstream.pipeline.schedule import rate
 from slipstream.placement.tier import Room
 from slipstream.plan import Plan
-from slipstream.training.engine import Engine
-from slipstream.training.schedule import rate
 from slipstream.training.state import crossed
 
 

@@ -34,9 +34,9 @@ from slipstream.gpu.transfer.bundle import PlanBundle, QueuedPlan, runs
 from slipstream.gpu.transfer.carrier import Carrier, Done
 from slipstream.gpu.transfer.ring import Pages
 from slipstream.models import Model
+from slipstream.pipeline.dense import DensePart
+from slipstream.pipeline.engine import Engine, Scored, Stepped, weighted_loss
 from slipstream.plan import Plan, Planner
-from slipstream.training.dense import DensePart
-from slipstream.training.engine import Engine, Scored, Stepped, weighted_loss
 
 _BEFORE_RECORDING = 3
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]

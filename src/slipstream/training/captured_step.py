@@ -18,13 +18,13 @@ from slipstream.embedding.module import EmbeddingTables
 from slipstream.embedding.spec import Embedded
 from slipstream.errors import ConfigError
 from slipstream.gpu.planning import plan_ahead
+from slipstream.pipeline.dense import DensePart, worth_compiling
+from slipstream.pipeline.engine import Engine, Stepped, weighted_loss
+from slipstream.pipeline.schedule import rate
+from slipstream.pipeline.strategies import answers
 from slipstream.plan import Plan, Planner
 from slipstream.training import build
-from slipstream.training.dense import DensePart, worth_compiling
-from slipstream.training.engine import Engine, Stepped, weighted_loss
 from slipstream.training.reading import loader_of
-from slipstream.training.schedule import rate
-from slipstream.training.strategies import answers
 
 OwnLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """The loss of a batch: of what the module gives, the labels and the weights of the inputs."""
