@@ -16,7 +16,7 @@ USERS, ADS, DIM = 2000, 300, 8
 
 
 class Model(nn.Module):
-    """What a user and an ad have in common, and what a network makes of both."""
+    """The dot product of user and ad, plus a network on both vectors."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,22 +27,22 @@ class Model(nn.Module):
         self.top = nn.Sequential(nn.Linear(2 * DIM, 32), nn.ReLU(), nn.Linear(32, 1))
 
     def forward(self, users: torch.Tensor, ads: torch.Tensor) -> torch.Tensor:
-        """The logit of each input."""
+        """The logit of each example."""
         vectors = self.tables({"user": users, "ad": ads})  # 3
         user, ad = vectors["user"], vectors["ad"]
         return (user * ad).sum(dim=1) + self.top(torch.cat([user, ad], dim=1)).squeeze(1)
 
 
-def clicks(inputs: int) -> TensorDataset:
-    """Users and ads at random, and clicks by tastes that the model is to find out."""
-    users, ads = torch.randint(USERS, (inputs,)), torch.randint(ADS, (inputs,))
+def clicks(examples: int) -> TensorDataset:
+    """Random users and ads, and clicks by tastes that the model has to learn."""
+    users, ads = torch.randint(USERS, (examples,)), torch.randint(ADS, (examples,))
     taste, kind = torch.randn(USERS, 4), torch.randn(ADS, 4)
     labels = torch.bernoulli(torch.sigmoid((taste[users] * kind[ads]).sum(dim=1)))
     return TensorDataset(users, ads, labels)
 
 
 def main() -> None:
-    """Train for four epochs, two batches a step, and say how the loss falls."""
+    """Train for four epochs, two batches a step, and print how the loss falls."""
     torch.manual_seed(0)
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2)
     model = Model()

@@ -1,4 +1,4 @@
-"""Embedding tables of slipstream in a LightningModule: four lines of yours change, marked 1 to 4.
+"""Embedding tables of slipstream in a LightningModule: four of your lines change, marked 1 to 4.
 
 pip install lightning
 python examples/lightning_loop.py
@@ -17,7 +17,7 @@ import slipstream  # 1
 
 
 class Model(lightning.LightningModule):
-    """A small network over dense values and the vectors of all columns."""
+    """A small network on the numbers and the vectors of all columns."""
 
     def __init__(self, schema: slipstream.Schema, dim: int = 8) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Model(lightning.LightningModule):
         self.top = nn.Sequential(nn.Linear(width, 64), nn.ReLU(), nn.Linear(64, 1))
 
     def forward(self, batch: slipstream.Batch) -> torch.Tensor:
-        """The logit of each input."""
+        """The logit of each example."""
         vectors = self.tables.stacked(batch)  # 3
         return self.top(torch.cat([batch.dense, vectors.flatten(1)], dim=1)).squeeze(1)
 
@@ -37,10 +37,10 @@ class Model(lightning.LightningModule):
         return self._loss(batch) / batch.capacity
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:  # noqa: ARG002
-        """Called once for each step of the optimizer, however many batches accumulate for it.
+        """Update the rows once for each step of the optimizer, also with accumulated batches.
 
-        Not in `on_before_zero_grad`: Lightning calls that after the next batch was looked up, and
-        not at all after the last.
+        `on_before_zero_grad` would be too late: Lightning calls it after the next batch was looked
+        up, and not at all after the last.
         """
         self.tables.step()  # 4
 
@@ -50,7 +50,7 @@ class Model(lightning.LightningModule):
         self.log("logloss", loss, on_epoch=True, batch_size=batch.n_valid)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """For the network; the tables have their own."""
+        """Return the optimizer of the network; the tables have their own."""
         return torch.optim.Adagrad(self.parameters(), lr=0.02)
 
     def _loss(self, batch: slipstream.Batch) -> torch.Tensor:
@@ -61,18 +61,18 @@ class Model(lightning.LightningModule):
 
 
 def main() -> None:
-    """Train for one epoch, two batches a step, and say how the loss falls."""
+    """Train for one epoch, two batches a step, and print how the loss falls."""
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", module="lightning")  # it knows no loader but torch's
+    warnings.filterwarnings("ignore", module="lightning")  # warns of our loader
     lightning.seed_everything(0, verbose=False)
     with tempfile.TemporaryDirectory() as folder:
         recipe = slipstream.Recipe(rows=60_000)
         dataset = slipstream.Dataset.open(slipstream.synthesize(recipe, f"{folder}/clicks"))
         model = Model(dataset.schema)
         trainer = lightning.Trainer(
-            max_epochs=1,  # a loader goes through its order once; the order may have more
+            max_epochs=1,  # one pass of a loader; its order may have several epochs
             accumulate_grad_batches=2,
-            gradient_clip_val=1.0,  # of the network; rows have rates of their own
+            gradient_clip_val=1.0,  # of the network only
             accelerator="cpu",
             default_root_dir=folder,
             logger=False,

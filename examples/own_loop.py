@@ -13,7 +13,7 @@ import slipstream  # 1
 
 
 class Model(nn.Module):
-    """A small network over dense values and the vectors of all columns."""
+    """A small network on the numbers and the vectors of all columns."""
 
     def __init__(self, schema: slipstream.Schema, dim: int = 8) -> None:
         super().__init__()
@@ -24,13 +24,13 @@ class Model(nn.Module):
         self.top = nn.Sequential(nn.Linear(width, 64), nn.ReLU(), nn.Linear(64, 1))
 
     def forward(self, batch: slipstream.Batch) -> torch.Tensor:
-        """The logit of each input."""
+        """The logit of each example."""
         vectors = self.tables.stacked(batch)  # 3
         return self.top(torch.cat([batch.dense, vectors.flatten(1)], dim=1)).squeeze(1)
 
 
 def loss_of(model: Model, batch: slipstream.Batch) -> torch.Tensor:
-    """The sum of the losses of all inputs; padding has no weight."""
+    """The sum of the losses of all examples; padding has weight 0."""
     return binary_cross_entropy_with_logits(
         model(batch), batch.labels, batch.weights, reduction="sum"
     )
@@ -38,7 +38,7 @@ def loss_of(model: Model, batch: slipstream.Batch) -> torch.Tensor:
 
 def logloss(model: Model, part: slipstream.Part) -> float:
     """The mean loss over a part."""
-    model.eval()  # nothing is kept for a step
+    model.eval()  # lookups keep nothing for a step
     with torch.no_grad():
         total = sum(float(loss_of(model, batch)) for batch in slipstream.Loader(part, 4096))
     model.train()
@@ -46,7 +46,7 @@ def logloss(model: Model, part: slipstream.Part) -> float:
 
 
 def main() -> None:
-    """Train for one epoch and say how the loss falls."""
+    """Train for one epoch and print how the loss falls."""
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder:
         recipe = slipstream.Recipe(rows=60_000)
@@ -65,7 +65,7 @@ def main() -> None:
                 print(f"step {step}: validation logloss {logloss(model, dataset.validation):.4f}")
         oracle = dataset.manifest.oracle["validation"]["logloss"]
         print(f"validation logloss {logloss(model, dataset.validation):.4f} after training")
-        print(f"a model that knows the truth would reach {oracle:.4f}")
+        print(f"the best possible logloss is {oracle:.4f}")
 
 
 if __name__ == "__main__":

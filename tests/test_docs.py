@@ -42,7 +42,7 @@ def test_code_blocks_run_from_top_to_bottom(page, tmp_path, monkeypatch):
 
 
 def output_of(command: str) -> str:
-    """What a command prints; in this process, where it needs no shell: that saves seconds."""
+    """The output of a command; run in this process, unless it needs a shell, to save seconds."""
     if re.search(r"[|<>&;*?$`\\]", command):
         environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
         return subprocess.run(
@@ -64,8 +64,8 @@ def test_links_lead_to_files_that_exist(page):
 @pytest.mark.needs("mkdocs")
 def test_the_site_is_built_without_a_warning(tmp_path):
     # Not quietly: mkdocs counts only the warnings that it shows.
-    words = (sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path)
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    command = (sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
     assert (tmp_path / "compare.html").is_file()
@@ -73,7 +73,7 @@ def test_the_site_is_built_without_a_warning(tmp_path):
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory):
-    """What examples in docstrings may use: a folder with the data set `clicks`, and names."""
+    """A folder with the data set `clicks`, and the names that docstring examples may use."""
     folder = tmp_path_factory.mktemp("example")
     clicks = slipstream.synthesize(slipstream.Recipe(rows=2000), folder / "clicks")
     dataset = slipstream.Dataset.open(clicks)

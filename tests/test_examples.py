@@ -1,4 +1,4 @@
-"""The examples run, and what they show holds: a step of the tables is a step of the optimizer."""
+"""The examples run and learn; the tables make as many steps as the optimizer."""
 
 import re
 import runpy
@@ -49,9 +49,9 @@ def test_the_loop_of_accelerate_learns():
     assert "472 steps" in shown, "235 batches an epoch, two for each step but the last"
 
 
-def assert_same_model(one, other):
+def assert_same_model(model, other):
     wanted = other.state_dict()
-    for key, values in one.state_dict().items():
+    for key, values in model.state_dict().items():
         torch.testing.assert_close(values, wanted[key], rtol=1e-5, atol=1e-7, msg=key)
 
 

@@ -102,7 +102,6 @@ TO_CLEAN = {
     "tests/training",
     "tests/training/checkpoint",
     "tests/training/export",
-    "tools",
 }
 
 

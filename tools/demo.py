@@ -1,4 +1,4 @@
-"""`make demo`: built-in data, every strategy trained on it, and the report: demo/report.html."""
+"""`make demo`: makes data, trains every strategy on it and writes demo/report.html."""
 
 import shutil
 import subprocess
@@ -11,16 +11,15 @@ DATA = FOLDER / "clicks"
 COMPARED = FOLDER / "compared"
 STEPS = (
     (
-        "A click log of 60,000 rows, drawn with the skew of real ones. Its labels come from a "
-        "planted teacher, so the AUC that nothing can beat is known:",
+        "A made-up click log of 60,000 examples, with values as popular and as rare as in real "
+        "logs. Labels are drawn from a known model, so the best possible AUC is known:",
         f"synth --shape small --rows 60000 --min-count 0 --out {DATA} --force",
     ),
     (
-        "Every strategy, trained on it with three seeds, each run in a process of its own, and "
-        "skipping at random as a control. Ctrl-C stops it; what has ended by then is in the report "
-        "all the same:",
-        # As published it would wait for 1,000 batches of hot inputs, and there are fewer here. A
-        # second thread gains nothing in such small steps, and loses much on a busy machine.
+        "Every strategy, and skipping at random as a control, with three seeds each. Ctrl-C ends "
+        "it early; the report then shows the runs that have ended:",
+        # The published method waits for 1,000 batches of hot examples; this log has fewer. In
+        # such small steps a second thread gains nothing.
         f"compare {DATA} --seeds 3 --batch-size 512 --set skip.warmup_batches=4 --set threads=1 "
         f"--minutes 4 --out {COMPARED} --force",
     ),
@@ -28,23 +27,22 @@ STEPS = (
 
 
 def main() -> int:
-    """Run the commands one after the other, and say where the report is."""
+    """Run the commands one after the other and print where the report is."""
     begun = time.monotonic()
     FOLDER.mkdir(exist_ok=True)
     status = 0
-    for what, words in STEPS:
-        print(f"\n{what}\n$ slipstream {words}", flush=True)
+    for title, arguments in STEPS:
+        print(f"\n{title}\n$ slipstream {arguments}", flush=True)
         try:
-            done = subprocess.run((sys.executable, "-m", "slipstream", *words.split()), check=False)
+            status = subprocess.call([sys.executable, "-m", "slipstream", *arguments.split()])
         except KeyboardInterrupt:
-            continue  # the command was interrupted too, and has said what there is to say
-        status = done.returncode
+            continue  # the command was interrupted too and has printed its result
         if status:
             break
-    made = COMPARED / "report.html"
-    if not made.is_file():
+    report = COMPARED / "report.html"
+    if not report.is_file():
         return status or 130
-    shutil.copyfile(made, FOLDER / "report.html")
+    shutil.copyfile(report, FOLDER / "report.html")
     print(
         f"\nThat took {time.monotonic() - begun:.0f} s. Open {FOLDER}/report.html in a browser: "
         "it needs no network.\nYour own data next: docs/bring-your-own-data.md"

@@ -1,14 +1,14 @@
-"""Runs the tests of the GPU's kernels under two sanitizers, in some minutes; needs a GPU.
+"""Runs the tests of the GPU kernels under two sanitizers, in some minutes; needs a GPU.
 
 python tools/sanitize.py [--seconds 400] [--only streams|memory]
 
-streams   PyTorch's CUDA sanitizer: kernels in two streams that touch the same memory unordered. It
-          knows what our kernels read and write by the `mutates_args` that they are declared with.
-memory    compute-sanitizer's memcheck: reads and writes beyond what was asked for. Each tensor then
-          has memory of its own, so that what lies behind one is nobody's.
+streams   PyTorch's CUDA sanitizer finds kernels in two streams that access the same memory without
+          an order. `mutates_args` of a kernel's declaration tells it what the kernel writes.
+memory    compute-sanitizer's memcheck finds accesses outside an allocation. Each tensor gets an
+          allocation of its own, so that nothing valid lies behind it.
 
-The first compiles every kernel, and the second finds them compiled. compute-sanitizer comes with
-the CUDA toolkit; it is looked for in the PATH, in CUDA_HOME and in /usr/local/cuda.
+compute-sanitizer comes with the CUDA toolkit; it is searched for in PATH, CUDA_HOME and
+/usr/local/cuda.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TESTS = (
     *(f"tests/gpu/test_{name}.py" for name in ("dots", "dots_of_rows", "mlp")),
     "tests/gpu/test_graph_engine.py::test_weights_in_one_row_move_as_pytorch_moves_them",
 )
-# These ask PyTorch what it does itself, which its sanitizer gets in the way of.
+# These use PyTorch's dispatcher themselves, which its sanitizer replaces.
 NOT_WITH_STREAMS = (
     "tests/gpu/test_dots_of_rows.py::test_kernels_change_nothing_and_are_what_a_compiler_is_told",
     "tests/gpu/test_mlp.py::test_nothing_is_made_for_gradients_of_what_is_only_kept",
@@ -39,7 +39,7 @@ MEMCHECK += ("--target-processes", "application-only")  # not the compiler
 
 
 def memcheck() -> str | None:
-    """Where compute-sanitizer is."""
+    """The path of compute-sanitizer, or None."""
     homes = [Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")), Path("/usr/local/cuda")]
     places = [os.environ.get("PATH", "")]
     places += [str(home / name) for home in homes for name in ("bin", "compute-sanitizer")]
@@ -47,11 +47,11 @@ def memcheck() -> str | None:
 
 
 def command(kind: str) -> tuple[list[str], dict[str, str]] | None:
-    """What to run and with what in its environment; None where it is not there."""
+    """The command and its environment; None if the sanitizer is not installed."""
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS]
     few = {"HYPOTHESIS_PROFILE": "few", "OMP_NUM_THREADS": "1"}
     if kind == "streams":
-        words += [f"--deselect={one}" for one in NOT_WITH_STREAMS]
+        words += [f"--deselect={test}" for test in NOT_WITH_STREAMS]
         return words, {**few, "TORCH_CUDA_SANITIZER": "1"}
     tool = memcheck()
     if tool is None:
@@ -60,40 +60,40 @@ def command(kind: str) -> tuple[list[str], dict[str, str]] | None:
 
 
 def run(kind: str, seconds: float) -> bool:
-    """Run one of them, and say how it ended."""
-    found = command(kind)
-    if found is None:
+    """Run one sanitizer and print how it ended."""
+    start = command(kind)
+    if start is None:
         print(f"{kind}: compute-sanitizer is not found. Install the CUDA toolkit, or name its "
               "folder in CUDA_HOME.")  # fmt: skip
         return False
-    words, more = found
+    words, more = start
     begun = time.monotonic()
     child = subprocess.Popen(words, cwd=ROOT, env={**os.environ, **more}, start_new_session=True)
     try:
         status = child.wait(max(1.0, seconds))
     except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)  # and what it watches
+        os.killpg(child.pid, signal.SIGKILL)  # and the tests that it runs
         child.wait()
-        print(f"{kind}: not through after {seconds:.0f} s; give --seconds more.", flush=True)
+        print(f"{kind}: not finished after {seconds:.0f} s; give --seconds more.", flush=True)
         return False
-    told = "clean" if status == 0 else f"NOT clean, status {status}"
-    print(f"{kind}: {told}, in {time.monotonic() - begun:.0f} s", flush=True)
+    result = "clean" if status == 0 else f"NOT clean, status {status}"
+    print(f"{kind}: {result}, in {time.monotonic() - begun:.0f} s", flush=True)
     return status == 0
 
 
 def main() -> int:
-    """The exit status is 0 where all that was asked for is clean."""
+    """Return 0 if every sanitizer that ran is clean."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=400.0, help="for all of it")
     parser.add_argument("--only", choices=KINDS)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     import torch
 
     if not torch.cuda.is_available():
         print("There is no CUDA device here: nothing can be sanitized.")
         return 1
-    end = time.monotonic() + asked.seconds
-    kinds = [asked.only] if asked.only else KINDS
+    end = time.monotonic() + options.seconds
+    kinds = [options.only] if options.only else KINDS
     clean = [run(kind, end - time.monotonic()) for kind in kinds]
     return 0 if all(clean) else 1
 

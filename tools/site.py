@@ -1,4 +1,4 @@
-"""What the documentation needs as a site: files beside `docs/` that its pages link to."""
+"""Adds the examples, to which pages of docs/ link, to the documentation site."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Take the examples into the site."""
+    """Add the examples to the site."""
     for path in sorted((ROOT / "examples").iterdir()):
         if path.is_file():
             name = f"examples/{path.name}"
@@ -19,5 +19,5 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Links lead out of `docs/` in the repository, and stay within the site here."""
+    """Rewrite links to examples: they leave `docs/` in the repository, but not on the site."""
     return re.sub(r"\]\(\.\./examples/", "](examples/", markdown)
