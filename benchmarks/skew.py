@@ -17,9 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from slipstream import Dataset, Recipe, synthesize
-from slipstream.report.axes import Axis
 from slipstream.report.page import standalone
-from slipstream.report.svg import Plot, Series
+from slipstream.report.svg import Axis, Plot, Series
 from slipstream.skew import access_curve, pooled, top_share
 
 SHAPES = ("small", "criteo-kaggle", "avazu", "taobao")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import typer
 
 from slipstream.commands import (
-    ablate,
     compare,
     data,
     env,
@@ -37,7 +36,6 @@ for command in (
     profile.profile,
     train.train,
     compare.compare,
-    ablate.ablate,
     report.report,
     evaluate.evaluate,
     predict.predict,

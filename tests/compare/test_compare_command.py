@@ -1,4 +1,4 @@
-"""A comparison with real processes: stopped, gone on with, and asked for differently."""
+"""A comparison with real processes: stopped, continued, and refused with other options."""
 
 import json
 import os
@@ -60,20 +60,20 @@ def ended(stopped, words):
     return out, when, done.output
 
 
-def test_a_comparison_that_is_stopped_says_how_to_go_on(stopped):
+def test_a_comparison_that_is_stopped_prints_how_to_continue(stopped):
     out, status, said = stopped
     assert status == 130, said
-    assert "To go on: slipstream compare" in said
+    assert "To continue: slipstream compare" in said
     assert "plain-seed0: AUC" in said
     assert (out / "results.csv").read_text().count("\n") == 2
     assert (out / "report.html").is_file()
 
 
-def test_going_on_trains_nothing_twice(ended):
+def test_continuing_trains_nothing_twice(ended):
     out, when, said = ended
     assert (out / "runs" / "plain-seed0" / "summary.json").stat().st_mtime_ns == when
     assert "plain-seed0: had ended before" in said
-    assert "Stopped and gone on with: fast-seed0." in said
+    assert "Stopped and resumed: fast-seed0." in said
     assert {path.name for path in (out / "runs").iterdir()} == {
         f"{strategy}-seed{seed}" for strategy in ("plain", "fast") for seed in (0, 1)
     }
@@ -82,11 +82,11 @@ def test_going_on_trains_nothing_twice(ended):
 def test_the_result_is_a_table_a_csv_a_json_and_a_report(ended):
     out, _, said = ended
     assert "change of AUC" in said
-    assert "to the bit" in said
-    assert "placements only move bytes that a GPU would feel" in said
-    ((setting),) = json.loads((out / "results.json").read_text())
-    plain, fast = setting["results"]
-    assert (plain["variant"], fast["variant"], fast["baseline"]) == ("plain", "fast", "plain")
+    assert "same weights" in said
+    assert "a placement cannot save time here" in said
+    (group,) = json.loads((out / "results.json").read_text())
+    plain, fast = group["results"]
+    assert (plain["setting"], fast["setting"], fast["baseline"]) == ("plain", "fast", "plain")
     assert fast["seeds"] == [0, 1]
     assert fast["same_weights"] is True
     assert fast["differences"]["auc"]["mean"] == 0
@@ -94,12 +94,12 @@ def test_the_result_is_a_table_a_csv_a_json_and_a_report(ended):
     assert (out / "plots" / "auc-inputs.svg").is_file()
 
 
-def test_weights_are_not_kept_unless_asked_for(ended):
+def test_weights_are_not_kept_by_default(ended):
     out, _, _ = ended
     assert not list(out.glob("runs/*/checkpoints"))
 
 
-def test_what_was_begun_differently_is_not_gone_on_with(ended, words, folder):
+def test_a_comparison_is_not_continued_with_other_options(ended, words, folder):
     out, _, _ = ended
     done = command(*words, "--limit", 500, "--out", out)
     assert done.exit_code == 2
@@ -110,7 +110,7 @@ def test_what_was_begun_differently_is_not_gone_on_with(ended, words, folder):
     assert "was begun with another data" in done.output
 
 
-def test_a_run_that_fails_is_told_and_the_others_go_on(folder):
+def test_a_run_that_fails_is_reported_and_the_others_continue(folder):
     out = folder / "failing"
     words = ("compare", folder / "clicks", "--strategies", "plain", "--seeds", "1", "--limit", 600)
     done = command(*words, *QUICK, "--grid", "embedding.lr=0.1,1e30", "--out", out)
@@ -125,8 +125,9 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(folder):
         (("clicks", "--strategies", "plain,fats"), "Did you mean fast?"),
         (("clikcs",), "clikcs"),
         (("clicks", "--models", "dlmr"), "Did you mean dlrm?"),
+        (("clicks", "--preset", "skiping"), "Did you mean skipping?"),
         (("clicks", "--fast-memory", "1KiB", "--strategies", "fast"), "fast cannot be trained."),
-        ((), "Say what to train on"),
+        ((), "The data set is missing"),
         pytest.param(
             ("clicks", "--device", "cuda", "--strategies", "plain"),
             "finds no CUDA device",
@@ -134,7 +135,7 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(folder):
         ),
     ],
 )
-def test_what_cannot_be_compared_is_said_before_anything_is_trained(
+def test_what_cannot_be_compared_is_an_error_before_anything_is_trained(
     folder, words, said, monkeypatch
 ):
     monkeypatch.chdir(folder)
@@ -144,10 +145,10 @@ def test_what_cannot_be_compared_is_said_before_anything_is_trained(
     assert not (folder / "nothing").exists()
 
 
-def test_a_folder_that_is_no_comparison_is_left_alone(folder):
+def test_a_folder_that_is_not_a_comparison_is_not_changed(folder):
     (folder / "mine").mkdir()
     (folder / "mine" / "thesis.tex").touch()
     done = command("compare", folder / "clicks", "--out", folder / "mine", "--force")
     assert done.exit_code == 2
-    assert "is no comparison" in done.output
+    assert "is not the folder of a comparison" in done.output
     assert (folder / "mine" / "thesis.tex").is_file()

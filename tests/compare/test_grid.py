@@ -1,12 +1,12 @@
 import pytest
 
-from slipstream.compare.grid import Choices, parse_grid, planned
+from slipstream.compare.grid import Choices, parse_grid, planned_runs
 from slipstream.config import Config
 from slipstream.errors import ConfigError
 
 
 def names(choices, base=None):
-    return [run.name for run in planned(base or Config(), choices)]
+    return [run.name for run in planned_runs(base or Config(), choices)]
 
 
 def test_seeds_are_interleaved_and_each_round_begins_with_another():
@@ -18,26 +18,28 @@ def test_seeds_are_interleaved_and_each_round_begins_with_another():
 
 
 def test_seeds_begin_with_the_one_that_is_configured():
-    runs = planned(Config(seed=7), Choices(["plain"], seeds=2))
+    runs = planned_runs(Config(seed=7), Choices(["plain"], seeds=2))
     assert [(run.name, run.config.seed) for run in runs] == [("plain-seed7", 7), ("plain-seed8", 8)]
 
 
 def test_models_and_a_grid_are_combined_with_every_strategy():
     grid = {"placement.fast_memory": ["5%", "10%"]}
-    runs = planned(Config(), Choices(["plain", "fast"], models=["dlrm", "dcn"], seeds=1, grid=grid))
+    runs = planned_runs(
+        Config(), Choices(["plain", "fast"], models=["dlrm", "dcn"], seeds=1, grid=grid)
+    )
     assert len(runs) == 8
-    assert {run.variant for run in runs} >= {
+    assert {run.setting for run in runs} >= {
         "dlrm, fast, fast_memory 5%",
         "dcn, plain, fast_memory 10%",
     }
-    one = next(run for run in runs if run.variant == "dcn, fast, fast_memory 10%")
+    one = next(run for run in runs if run.setting == "dcn, fast, fast_memory 10%")
     assert (one.config.model.name, one.config.placement.fast_memory) == ("dcn", "10%")
     assert len({run.name for run in runs}) == 8
 
 
 def test_rules_of_skipping_come_with_every_strategy_or_with_one():
-    runs = planned(Config(), Choices(["plain", "fast+value"], skip=["random"], seeds=1))
-    assert [run.variant for run in runs] == ["plain", "fast, skip value", "plain, skip random"]
+    runs = planned_runs(Config(), Choices(["plain", "fast+value"], skip=["random"], seeds=1))
+    assert [run.setting for run in runs] == ["plain", "fast, skip value", "plain, skip random"]
     assert [run.config.skip.rule for run in runs] == [None, "value", "random"]
     with pytest.raises(ConfigError, match=r"skip.rule is 'valeu'"):
         names(Choices(["plain+valeu"]))
@@ -45,7 +47,7 @@ def test_rules_of_skipping_come_with_every_strategy_or_with_one():
 
 def test_names_are_fit_for_files():
     grid = {"model.top": [[8, 4]]}
-    (one,) = planned(Config(), Choices(["plain"], seeds=1, grid=grid))
+    (one,) = planned_runs(Config(), Choices(["plain"], seeds=1, grid=grid))
     assert one.name == "plain-top-8-4-seed0"
 
 
@@ -54,7 +56,7 @@ def test_a_typo_is_named_before_anything_is_trained():
         names(Choices(["plain", "fats"]))
     with pytest.raises(ConfigError, match=r"no key placement.fast_memori"):
         names(Choices(["plain"], grid={"placement.fast_memori": ["5%"]}))
-    with pytest.raises(ConfigError, match="plain is asked for twice"):
+    with pytest.raises(ConfigError, match="plain stands twice"):
         names(Choices(["plain", "plain"]))
 
 
@@ -75,5 +77,5 @@ def test_a_grid_that_cannot_be_is_an_error(text, problem):
 def test_values_of_a_grid_are_read_as_in_a_configuration():
     assert parse_grid(["batch_size=64,128"]) == {"batch_size": [64, 128]}
     assert parse_grid(["dense.lr=1e-3"]) == {"dense.lr": [0.001]}
-    with pytest.raises(ConfigError, match="given twice"):
+    with pytest.raises(ConfigError, match="stands twice"):
         parse_grid(["batch_size=64", "batch_size=128"])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from slipstream.report.statistics import difference, interval, ratio
-from slipstream.student import t_quantile
+from slipstream.t_distribution import t_quantile
 
 
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=10))

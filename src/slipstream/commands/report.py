@@ -11,7 +11,7 @@ from slipstream.commands.terminal import print_line
 
 def report(
     runs: list[Path] = typer.Argument(
-        ..., metavar="RUN...", help="Folders of runs, or a folder that holds runs."
+        ..., metavar="RUN...", help="Folders of runs, or a folder that contains runs."
     ),
     to: Path | None = typer.Option(
         None,
@@ -27,21 +27,16 @@ def report(
     """Write a page about one or more runs that opens in a browser, also offline.
 
     The page begins with the result: what was faster, what it cost, and whether the difference is
-    more than noise. Runs that differ only in their seed are grouped; runs on different data or
+    more than noise. Runs that differ only in their seed are one line; runs on different data or
     with different models are not compared. An unfinished run is included as far as it is.
 
     Example: slipstream report runs/plain runs/fast --out report.html --plots figures
     """
-    from slipstream.report.answer import headline, notes
+    from slipstream.commands.compare_progress import print_report
     from slipstream.report.write import report_on
 
     result = report_on(runs)
     path = to or (runs[0] if len(runs) == 1 else Path()) / "report.html"
     result.write(path, plots)
-    for chapter in result.chapters:
-        if chapter.setting.label:
-            print_line(f"{chapter.setting.label}:")
-        print_line(headline(chapter.results))
-        for note in (*notes(chapter.setting, chapter.results), *chapter.remarks):
-            print_line(f"- {note}")
+    print_report(result)
     print_line(f"The report is in {path}.")

@@ -1,1 +1,1 @@
-"""Trains several strategies on the same data, fairly, and says what came out."""
+"""Trains several strategies on the same data under the same conditions and reports the results."""

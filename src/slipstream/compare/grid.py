@@ -1,4 +1,4 @@
-"""Which runs a comparison consists of, and in what order."""
+"""The runs of a comparison and their order."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+from slipstream.compare.presets import Keys, preset_settings
 from slipstream.config import Config, files
 from slipstream.errors import ConfigError
 from slipstream.pipeline.strategies import strategy
+from slipstream.report.settings import key_label
 
-Keys = dict[str, Any]
-CONTROL = "plain+random"
-"""What stands beside strategies that skip: skipping by chance."""
 _LONGEST = 100  # characters of a label in the name of a folder
 
 
@@ -25,13 +24,13 @@ class PlannedRun:
     """A run of a comparison.
 
     Args:
-        name: Of its folder.
-        variant: What to call it without its seed.
-        config: How it is trained, seed included.
+        name: The name of its folder.
+        setting: The label of its setting: what it shares with the runs of other seeds.
+        config: Its configuration, with the seed.
     """
 
     name: str
-    variant: str
+    setting: str
     config: Config
 
 
@@ -40,124 +39,110 @@ class Choices:
     """What is compared.
 
     Args:
-        strategies: By name; `plain+random` is one with a rule of skipping.
-        skip: Rules of skipping; each strategy is trained by itself and with each of these.
-        models: By name; none is the configuration's.
-        seeds: How many, from the configuration's on.
-        grid: Further keys with the values that each is to have.
+        strategies: Names; `plain+random` is the strategy plain with the skip rule random.
+        skip: Skip rules; each strategy is trained without a rule and with each of these.
+        models: Names; without any, the configuration's model is trained.
+        seeds: How many seeds, counted from the configuration's seed.
+        grid: Further keys with the values to try.
+        preset: The name of a list of settings that replaces `strategies` and `skip`.
+        all: Whether the strategies are all that exist, and not a choice of the user.
     """
 
-    strategies: Sequence[str]
+    strategies: Sequence[str] = ()
     skip: Sequence[str] = ()
     models: Sequence[str] = ()
     seeds: int = 5
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    preset: str | None = None
+    all: bool = False
 
-    def variants(self) -> Iterator[Keys]:
-        """The keys of each variant: everything combined with everything."""
+    def settings(self) -> Iterator[Keys]:
+        """The keys of each setting: every combination."""
         models = [{"model.name": name} for name in self.models] or [{}]
-        skips: list[Keys] = [{}, *({"skip.rule": rule} for rule in self.skip)]
-        grid = [
-            dict(zip(self.grid, values, strict=True)) for values in product(*self.grid.values())
-        ]
-        for model, more, skip, text in product(models, grid, skips, self.strategies):
-            name, plus, rule = text.partition("+")
-            strategy(name)  # a typo is named now
-            if plus and skip:
-                continue  # it has a rule already
-            own = {"skip.rule": rule} if plus else skip
-            yield {**model, **more, "strategy": name, **own}
+        values = [dict(zip(self.grid, each, strict=True)) for each in product(*self.grid.values())]
+        chosen = preset_settings(self.preset) if self.preset else list(self._strategies())
+        for model, more, keys in product(models, values, chosen):
+            yield {**model, **more, **keys}
+
+    def _strategies(self) -> Iterator[Keys]:
+        rules: list[Keys] = [{}, *({"skip.rule": rule} for rule in self.skip)]
+        for rule, text in product(rules, self.strategies):
+            name, plus, own_rule = text.partition("+")
+            strategy(name)  # reports a typo
+            if not (plus and rule):
+                yield {"strategy": name, **({"skip.rule": own_rule} if plus else rule)}
 
 
-def planned(base: Config, choices: Choices) -> list[PlannedRun]:
-    """The runs in their order: all variants with one seed, then all with the next.
+def planned_runs(base: Config, choices: Choices) -> list[PlannedRun]:
+    """The runs in their order: all settings with the first seed, then all with the next.
 
-    A machine that gets slower then hurts all alike. Each round begins with another variant, so
-    that none is always the first.
+    So a machine that slows down slows all settings alike. Each round begins with another setting,
+    so that none always comes first.
 
     Args:
-        base: The configuration of all.
+        base: The configuration that all runs share.
         choices: What is compared.
     """
-    variants = list(choices.variants())
-    configs = [_with(base, keys) for keys in variants]
-    labels = [_label(keys) for keys in variants]
-    twice = next((one for one in labels if labels.count(one) > 1), None)
-    if twice is not None:
-        raise ConfigError(f"{twice} is asked for twice; name each strategy, model and value once.")
+    settings = list(choices.settings())
+    configs = [_with_keys(base, keys) for keys in settings]
+    labels = [_label(keys) for keys in settings]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise ConfigError(f"{label} stands twice; name each strategy, model and value once.")
     runs = []
     for number in range(choices.seeds):
         seed = base.seed + number
-        shift = number % len(variants)
-        for place in (*range(shift, len(variants)), *range(shift)):
-            runs.append(_named(labels[place], configs[place], seed))
+        first = number % len(settings)
+        for place in (*range(first, len(settings)), *range(first)):
+            name = f"{_file_name(labels[place])}-seed{seed}"
+            config = _with_keys(configs[place], {"seed": seed})
+            runs.append(PlannedRun(name, labels[place], config))
     return runs
 
 
-def planned_run(base: Config, keys: Keys, seed: int) -> PlannedRun:
-    """A single run, by what it changes of a configuration.
-
-    Example:
-        >>> planned_run(Config(), {"strategy": "plain", "skip.rule": "value"}, 3).name
-        'plain-skip-value-seed3'
-    """
-    return _named(_label(keys), _with(base, keys), seed)
-
-
-def _named(label: str, config: Config, seed: int) -> PlannedRun:
-    return PlannedRun(f"{_file_name(label)}-seed{seed}", label, _with(config, {"seed": seed}))
-
-
 def parse_grid(settings: Sequence[str]) -> dict[str, list[Any]]:
-    """Keys with several values, as the command line has them.
+    """Keys with several values, from the command line.
 
     Example:
         >>> parse_grid(["placement.fast_memory=5%,10%", "model.top=[[64, 32], [128]]"])
         {'placement.fast_memory': ['5%', '10%'], 'model.top': [[64, 32], [128]]}
     """
-    made: dict[str, list[Any]] = {}
+    grid: dict[str, list[Any]] = {}
     for setting in settings:
         key, equals, text = setting.partition("=")
         key = key.strip()
         if not equals or not key:
             raise ConfigError(f"{setting!r} is no part of a grid; write KEY=VALUE,VALUE.")
-        if key in made:
-            raise ConfigError(f"{key} is given twice in the grid; put all its values in one list.")
-        given, _ = files.parse(text, key)
-        values = given if isinstance(given, list) else _split(text, key)
+        if key in grid:
+            raise ConfigError(f"{key} stands twice in the grid; put all its values in one list.")
+        values, _ = files.parse(text, key)
+        if not isinstance(values, list):
+            values = [files.parse(part, key)[0] for part in text.split(",")]
         check_values(key, values)
-        made[key] = values
-    return made
+        grid[key] = values
+    return grid
 
 
 def check_values(key: str, values: object) -> None:
-    """Raise an error where a key of a grid has not a list of values."""
+    """Raise an error if a key of a grid has no list of values, or has a flag of its own."""
     if not isinstance(values, list) or not values:
         raise ConfigError(f"{key} has no list of values in the grid; write them as [a, b].")
-    if key in ("seed", "strategy", "skip.rule", "model.name", "data"):
-        flag = {"seed": "seeds", "skip.rule": "skip", "model.name": "models"}.get(key, "strategies")
-        what = "one data set" if key == "data" else f"them by --{flag}"
-        raise ConfigError(f"{key} is no key for a grid: a comparison has {what}.")
+    if key == "data":
+        raise ConfigError("data cannot be in a grid: a comparison has one data set.")
+    flags = {"seed": "seeds", "strategy": "strategies", "skip.rule": "skip", "model.name": "models"}
+    if key in flags:
+        raise ConfigError(f"{key} cannot be in a grid: use --{flags[key]}.")
 
 
-def _split(text: str, key: str) -> list[Any]:
-    return [files.parse(part, key)[0] for part in text.split(",")]
-
-
-def _with(config: Config, keys: Keys) -> Config:
+def _with_keys(config: Config, keys: Keys) -> Config:
     return config.with_settings(f"{key}={json.dumps(value)}" for key, value in keys.items())
 
 
 def _label(keys: Keys) -> str:
-    """The strategy, and what else tells the variant from the others."""
-    words = [str(keys["strategy"])]
-    for key, value in keys.items():
-        if key == "skip.rule":
-            words.append(f"skip {value}")
-        elif key == "model.name":
-            words.insert(0, str(value))
-        elif key != "strategy":
-            words.append(f"{key.rpartition('.')[2]} {value}")
+    """The model, the strategy, and the other keys that tell a setting from the others."""
+    first = ("model.name", "strategy")
+    words = [str(keys[key]) for key in first if key in keys]
+    words += [key_label(key, value) for key, value in keys.items() if key not in first]
     return ", ".join(words)
 
 

@@ -1,7 +1,7 @@
-"""Runs the runs of a comparison, one after the other, each in a process of its own.
+"""Trains the runs of a comparison one after the other, each in its own process.
 
-In one process the first run would pay for what all others find done: compiled kernels, a warm
-allocator. On its own each starts alike, and its memory is its own.
+In one process the first run would compile the kernels for all others. In its own process each run
+starts alike, and its memory is measured alone.
 """
 
 from __future__ import annotations
@@ -19,104 +19,106 @@ from typing import Any, Literal
 from slipstream.compare.folder import Folder
 from slipstream.compare.grid import PlannedRun
 
-State = Literal["found", "running", "ended", "failed", "stopped"]
-_EVERY = 0.25
-_TAIL = 1 << 12
+State = Literal["ended before", "running", "ended", "failed", "stopped"]
+_POLL_SECONDS = 0.25
+_TAIL_BYTES = 1 << 12
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something to tell about a run.
+    """A change in the state of a run.
 
     Args:
-        run: Which run.
-        state: found: it had ended before; running; ended; failed; stopped.
-        line: The last that it reported, while it is running.
-        why: What it said when it failed.
-        seconds: How long its process has been at work.
+        run: The run.
+        state: Its state now.
+        line: Its last report, while it is running.
+        error: Why it failed.
+        seconds: How long its process has run.
     """
 
     run: PlannedRun
     state: State
     line: dict[str, Any] | None = None
-    why: str = ""
+    error: str = ""
     seconds: float = 0.0
 
 
-Tell = Callable[[Event], None]
+OnEvent = Callable[[Event], None]
 
 
 def run_all(
     folder: Folder,
     runs: Sequence[PlannedRun],
-    tell: Tell,
-    *,
+    on_event: OnEvent,
     keep_checkpoints: bool = False,
     seconds: float | None = None,
 ) -> list[Event]:
-    """Train what has not been trained; Ctrl-C lets the run at work save, and goes up.
+    """Train the runs that have not ended; on Ctrl-C the current run saves its state first.
 
     Args:
-        folder: Where.
-        runs: In this order.
-        tell: Told what happens.
-        keep_checkpoints: Whether the weights of runs stay after their end.
-        seconds: Begin no further seed that would not be through within this time.
+        folder: The folder of the comparison.
+        runs: The runs in their order.
+        on_event: Called with every event.
+        keep_checkpoints: Whether weights stay after the end of a run.
+        seconds: Begin no further seed that would not end within this time.
 
     Returns:
-        What became of those that failed.
+        An event for each run that failed.
     """
-    failed, spent, begun = [], [0.0], time.monotonic()
-    for number, one in enumerate(runs):
-        if seconds is not None and number and one.config.seed != runs[number - 1].config.seed:
-            rest = [run for run in runs[number:] if run.config.seed == one.config.seed]
-            needed = sum(not folder.ended(run) for run in rest) * sum(spent) / len(spent)
-            if time.monotonic() - begun + needed > seconds:
+    failed: list[Event] = []
+    spent: list[float] = []
+    begin = time.monotonic()
+    for number, run in enumerate(runs):
+        if seconds is not None and spent and run.config.seed != runs[number - 1].config.seed:
+            rest = [other for other in runs[number:] if other.config.seed == run.config.seed]
+            needed = sum(not folder.ended(other) for other in rest) * sum(spent) / len(spent)
+            if time.monotonic() - begin + needed > seconds:
                 break
-        if folder.ended(one):
-            tell(Event(one, "found"))
+        if folder.ended(run):
+            on_event(Event(run, "ended before"))
             continue
-        event = _run(folder, one, tell)
-        spent = [*(s for s in spent if s), event.seconds]
-        tell(event)
+        event = _train(folder, run, on_event)
+        spent.append(event.seconds)
+        on_event(event)
         if event.state == "failed":
             failed.append(event)
         elif not keep_checkpoints:
-            folder.forget_checkpoints(one)
+            folder.delete_checkpoints(run)
     return failed
 
 
-def _run(folder: Folder, one: PlannedRun, tell: Tell) -> Event:
-    command = [sys.executable, "-m", "slipstream", "train", "--out", str(folder.run(one))]
-    if folder.begun(one):
-        folder.note_resumed(one)
+def _train(folder: Folder, run: PlannedRun, on_event: OnEvent) -> Event:
+    command = [sys.executable, "-m", "slipstream", "train", "--out", str(folder.run(run))]
+    if folder.begun(run):
+        folder.note_resumed(run)
         command += ["--resume"]
     else:
-        command += ["--config", str(folder.config(one))]
-    begun = time.monotonic()
-    with folder.log(one).open("ab") as log:
-        # A session of its own: Ctrl-C reaches it through us only, and once.
+        command += ["--config", str(folder.config(run))]
+    begin = time.monotonic()
+    with folder.log(run).open("ab") as log:
+        # In its own session, so that Ctrl-C reaches it only through this process, and once.
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
         try:
             while process.poll() is None:
-                seconds = time.monotonic() - begun
-                tell(Event(one, "running", _last_line(folder.run(one)), seconds=seconds))
-                time.sleep(_EVERY)
+                seconds = time.monotonic() - begin
+                on_event(Event(run, "running", _last_report(folder.run(run)), seconds=seconds))
+                time.sleep(_POLL_SECONDS)
         except BaseException:
             _stop(process)
-            if not folder.ended(one):
-                tell(Event(one, "stopped", seconds=time.monotonic() - begun))
+            if not folder.ended(run):
+                on_event(Event(run, "stopped", seconds=time.monotonic() - begin))
             raise
-    seconds = time.monotonic() - begun
-    if folder.ended(one):
-        return Event(one, "ended", seconds=seconds)
-    return Event(one, "failed", why=_said(folder.log(one), process.returncode), seconds=seconds)
+    seconds = time.monotonic() - begin
+    if folder.ended(run):
+        return Event(run, "ended", seconds=seconds)
+    error = _error_message(folder.log(run), process.returncode)
+    return Event(run, "failed", error=error, seconds=seconds)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Ask a training to save and stop, and wait for it; asked again, it stops at once."""
+    """Let a training save and stop, and wait for it; a second Ctrl-C stops it at once."""
     while process.poll() is None:
         try:
             process.send_signal(signal.SIGINT)
@@ -125,24 +127,23 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
             continue
 
 
-def _last_line(run: Path) -> dict[str, Any] | None:
-    path = run / "metrics.jsonl"
+def _last_report(folder: Path) -> dict[str, Any] | None:
+    """The last line of kind training that a run has written."""
+    path = folder / "metrics.jsonl"
     if not path.is_file():
         return None
     with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _TAIL))
-        whole = file.read().split(b"\n")[1 if file.tell() > _TAIL else 0 : -1]
-    for line in reversed(whole):
-        made = json.loads(line)
-        if made.get("kind") == "training":
-            return dict(made)
-    return None
+        start = max(0, path.stat().st_size - _TAIL_BYTES)
+        file.seek(start)
+        whole_lines = file.read().split(b"\n")[1 if start else 0 : -1]
+    reports: list[dict[str, Any]] = [json.loads(line) for line in whole_lines]
+    return next((line for line in reversed(reports) if line.get("kind") == "training"), None)
 
 
-def _said(log: Path, status: int) -> str:
-    """The sentence with which a training ended."""
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    said = next((line for line in reversed(lines) if line.startswith("slipstream: ")), None)
-    if said is not None:
-        return said.removeprefix("slipstream: ")
+def _error_message(log: Path, status: int) -> str:
+    """The sentence that a training printed when it failed."""
+    begin = "slipstream: "
+    for line in reversed(log.read_text(errors="replace").splitlines()):
+        if line.startswith(begin):
+            return line.removeprefix(begin)
     return f"It ended with status {status}; see {log}."

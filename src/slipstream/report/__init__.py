@@ -1,1 +1,1 @@
-"""What came out of runs, for people: tables, plots, and one page that has them all."""
+"""The results of runs as tables, plots and one page."""

@@ -1,13 +1,13 @@
 "use strict";
-// Values where one points, and series that the legend switches on and off. Without it the page is
-// the same, standing still.
+// Shows the value nearest to the pointer; the legend switches series on and off. Without this script
+// the page shows the same plots.
 (() => {
   const points = JSON.parse(document.getElementById("points").textContent);
   const tip = document.getElementById("tip");
   const hidden = new Set();
   const reach = 40;
 
-  function say(event, lines) {
+  function showTip(event, lines) {
     tip.replaceChildren();
     for (const line of lines) {
       const row = document.createElement("div");
@@ -49,13 +49,11 @@
 
   function point(event) {
     const svg = event.currentTarget;
-    const mark = event.target.closest("[data-tip]");
-    if (mark) { say(event, mark.dataset.tip.split("\n")); return; }
     const place = new DOMPoint(event.clientX, event.clientY)
       .matrixTransform(svg.getScreenCTM().inverse());
-    const found = nearest(svg.dataset.plot, place.x, place.y);
-    ring(svg, found && found.point);
-    if (found) say(event, [found.series.n, found.point[2]]);
+    const match = nearest(svg.dataset.plot, place.x, place.y);
+    ring(svg, match && match.point);
+    if (match) showTip(event, [match.series.n, match.point[2]]);
     else tip.hidden = true;
   }
 

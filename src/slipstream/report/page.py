@@ -1,4 +1,4 @@
-"""The page: one file that needs no other, and no network."""
+"""The report as one HTML file that needs no other file and no network."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files as resources
@@ -16,34 +16,27 @@ from slipstream.report.answer import headline, notes
 from slipstream.report.repeat import command, shared_config, versions
 from slipstream.report.results import Result
 from slipstream.report.runs import RunRecord
-from slipstream.report.skipped import NAMES, skipped_table
+from slipstream.report.settings import Group
 from slipstream.report.svg import Plot, draw
 from slipstream.report.table import SHORT, cells
-from slipstream.report.variants import Setting
 from slipstream.version import __version__
 
-_SECTIONS = (
-    ("Learning", "", ("auc-", "logloss-")),
-    ("Where the time goes", "", ("phases",)),
-    ("Skipping", "", ("skip-", "movement")),
-    ("Memory and bytes moved", "", ("memory", "moved")),
-    ("Access skew", "", ("access", "coverage")),
-)
-_FEW = 6  # runs that are listed without being asked
+_SECTIONS = {"Learning": "auc-", "Skipping": "skip-"}
+_FEW = 6  # runs up to which their table is open
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """All there is to say about one setting.
+    """The part of the page about one group of runs.
 
     Args:
-        setting: Its runs.
-        results: What they reached.
-        plots: Its pictures.
-        remarks: Sentences about what could not be shown.
+        group: The runs.
+        results: Their results.
+        plots: Their plots.
+        remarks: Further sentences.
     """
 
-    setting: Setting
+    group: Group
     results: Sequence[Result]
     plots: Sequence[Plot]
     remarks: Sequence[str] = field(default_factory=tuple)
@@ -53,19 +46,19 @@ def page(chapters: Sequence[Chapter], machine: str = "") -> str:
     """The whole page as HTML; the same runs give the same text.
 
     Args:
-        chapters: One for each setting.
-        machine: Where the runs were made, where that is known.
+        chapters: A chapter for each group of runs.
+        machine: The machine on which the runs were trained, if it is known.
     """
     points: dict[str, object] = {}
     body, title = [], "slipstream report"
     several = len(chapters) > 1
     if several:
         body.append(
-            f'<p class="lead">These runs have {len(chapters)} settings: different data, models or '
-            "ways to learn. Each is compared within itself, and none with another.</p>"
+            f'<p class="lead">These runs form {len(chapters)} groups that differ in data, model or '
+            "optimizer. Only runs of the same group are compared.</p>"
         )
-    for number, one in enumerate(chapters):
-        body.append(_chapter(one, f"s{number}-" if several else "", points))
+    for number, chapter in enumerate(chapters):
+        body.append(_chapter(chapter, f"g{number}-" if several else "", points))
     script, style = _resource("page.js"), _resource("style.css") + _resource("plot.css")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
@@ -77,7 +70,7 @@ def page(chapters: Sequence[Chapter], machine: str = "") -> str:
         f"<title>{title}</title><style>{style}</style></head><body>"
         f"<h1>{title}</h1>{''.join(body)}"
         f'<p class="lead">{escape(f"Measured on {machine}. " if machine else "")}'
-        f"This page was made by slipstream {escape(__version__)}.</p>"
+        f"Written by slipstream {escape(__version__)}.</p>"
         '<div id="tip" role="status" hidden></div>'
         f'<script type="application/json" id="points">{data}</script>'
         f"<script>{script}</script></body></html>\n"
@@ -85,74 +78,57 @@ def page(chapters: Sequence[Chapter], machine: str = "") -> str:
 
 
 def standalone(plot: Plot) -> str:
-    """A plot as an SVG file of its own, in the colours of a light page."""
+    """A plot as an SVG file, in the colours of a light page."""
     light = re.search(r":root \{(.*?)\}", _resource("style.css"), re.DOTALL)
     assert light is not None
     colours = dict(re.findall(r"--(\w+): ([^;]+);", light[1]))
-    # Programs that print SVG know no variables.
-    style = re.sub(r"var\(--(\w+)\)", lambda one: colours[one[1]], _resource("plot.css"))
+    # Programs that print SVG know no CSS variables.
+    style = re.sub(r"var\(--(\w+)\)", lambda match: colours[match[1]], _resource("plot.css"))
     style = style.replace('system-ui, -apple-system, "Segoe UI", Roboto', "Helvetica, Arial")
-    svg = draw(plot).svg
+    svg, _ = draw(plot)
     width, height = re.search(r'viewBox="0 0 (\S+) (\S+)"', svg).groups()  # type: ignore[union-attr]
     sized = svg.replace("<svg ", f'<svg width="{width}" height="{height}" ', 1)
     begin, _, rest = sized.partition(">")
     return f'{begin}><style>{style}</style><rect width="100%" height="100%" fill="#fff"/>{rest}\n'
 
 
-def _chapter(one: Chapter, prefix: str, points: dict[str, object]) -> str:
-    parts = []
-    if one.setting.label:
-        parts.append(f"<h2 class=setting>{escape(one.setting.label)}</h2>")
-    parts.append(f'<p class="answer">{escape(headline(one.results))}</p>')
-    if one.results:
-        parts.append(_table(*cells(one.results, SHORT)))
-    said = [*notes(one.setting, one.results), *one.remarks]
-    items = "".join(f"<li>{escape(note)}</li>" for note in said)
+def _chapter(chapter: Chapter, prefix: str, points: dict[str, object]) -> str:
+    group, results = chapter.group, chapter.results
+    parts = [f"<h2 class=group>{escape(group.label)}</h2>"] if group.label else []
+    parts.append(f'<p class="answer">{escape(headline(results))}</p>')
+    if results:
+        parts.append(_table(*cells(results, SHORT)))
+    sentences = [*notes(group, results), *chapter.remarks]
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
     parts.append(f'<ul class="notes">{items}</ul>' if items else "")
-    if one.results:
-        rest = [name for name in cells(one.results)[0] if name not in SHORT[1:]]
-        parts.append(
-            "<details><summary>Loss, memory, bytes</summary>"
-            f"{_table(*cells(one.results, rest))}{_legend_of_table()}</details>"
-        )
-    for heading, lead, names in _SECTIONS:
-        shown = [plot for plot in one.plots if plot.name.startswith(names)]
+    if results:
+        rest = [name for name in cells(results)[0] if name not in SHORT[1:]]
+        table = _table(*cells(results, rest))
+        parts.append(_details("Loss, memory, bytes", table + _LEGEND))
+    for heading, names in _SECTIONS.items():
+        shown = [plot for plot in chapter.plots if plot.name.startswith(names)]
         if shown:
             figures = "".join(_figure(plot, prefix, points) for plot in shown)
-            lead = f'<p class="lead">{escape(lead)}</p>' if lead else ""
-            parts.append(f'<h2>{heading}</h2>{lead}<div class="plots">{figures}</div>')
-            if heading == "Skipping":
-                parts.append(_skipped(one.setting))
-    parts.append(_runs(one.setting))
+            parts.append(f'<h2>{heading}</h2><div class="plots">{figures}</div>')
+    if results:
+        parts.append(f"<h2>Time by phase</h2>{_phases(results)}")
+    parts.append(_runs(group))
     return "".join(parts)
 
 
-def _skipped(setting: Setting) -> str:
-    rows = skipped_table(setting)
-    if not rows:
-        return ""
-    return (
-        f"<details{' open' if len(rows) <= _FEW else ''}><summary>What was skipped</summary>"
-        f"{_table(NAMES, rows)}"
-        '<p class="lead">Label rate and loss are those of skipped inputs, beside those of trained '
-        "ones; the loss is from the first decision on, and for skipped inputs that of a few that "
-        "were scored and not trained. Kept by names the tables that keep most inputs from being "
-        "skipped, with their share of the inputs that decisions looked at. Deciding is the time of "
-        "classifying, gathering, and searching with snapshots; scoring that of "
-        "the few.</p></details>"
-    )
-
-
 def _figure(plot: Plot, prefix: str, points: dict[str, object]) -> str:
-    drawn = draw(plot)
+    svg, own_points = draw(plot)
     name = prefix + plot.name
-    if drawn.points:
-        points[name] = drawn.points
-    svg = drawn.svg.replace(f'data-plot="{plot.name}"', f'data-plot="{name}"', 1)
+    points[name] = own_points
+    svg = svg.replace(f'data-plot="{plot.name}"', f'data-plot="{name}"', 1)
     return (
         f"<figure><h3>{escape(plot.title)}</h3>{svg}"
         f"<figcaption>{escape(plot.text)}</figcaption></figure>"
     )
+
+
+def _details(summary: str, content: str, *, shown: bool = False) -> str:
+    return f"<details{' open' * shown}><summary>{summary}</summary>{content}</details>"
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -160,8 +136,7 @@ def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     body = "".join(
         "<tr>"
         + "".join(
-            f'<td{" class=first" if not number else ""} data-name="{escape(name)}">'
-            f"{_cell(cell)}</td>"
+            f'<td{"" if number else " class=first"} data-name="{escape(name)}">{_cell(cell)}</td>'
             for number, (name, cell) in enumerate(zip(names, row, strict=True))
         )
         + "</tr>"
@@ -179,43 +154,59 @@ def _cell(text: str) -> str:
     return f"<span>{escape(value)}{f'<small>{escape(rest)}</small>' if rest else ''}</span>"
 
 
-def _legend_of_table() -> str:
-    return (
-        '<p class="lead">± is half of the 95 % interval, by Student\'s t over the seeds. Changes '
-        "and speed-ups are from the baseline's run of the same seed. Inputs/s are those gone "
-        "through, skipped ones counted, after the first report of a run. The same AUC is the one "
-        "that every run of a seed reaches.</p>"
-    )
+_LEGEND = (
+    '<p class="lead">± is half of the 95 % interval, by Student\'s t over the seeds. Changes and '
+    "speed-ups are differences from the baseline's run with the same seed. Beside random: the AUC "
+    "less the AUC of skipping the same share of examples at random, on a line through the runs "
+    "that do so. Examples/s counts trained and skipped examples after the first report of a run. "
+    "The same AUC is the highest that all runs of a seed reach.</p>"
+)
 
 
-def _runs(setting: Setting) -> str:
-    runs = setting.runs
-    labels = {id(run): v.label for v in setting.variants for run in (*v.runs, *v.unfinished)}
-    names = ["run", "strategy", "seed", "state", "AUC", "inputs/s", "train", "start"]
+def _phases(results: Sequence[Result]) -> str:
+    """A table of the mean seconds of each phase, by setting."""
+    rows: list[Mapping[str, float]] = []
+    for result in results:
+        each = [(run.summary or {}).get("phase_seconds") or {} for run in result.setting.runs]
+        phases = dict.fromkeys(phase for one_run in each for phase in one_run)
+        rows.append({p: sum(run.get(p, 0.0) for run in each) / len(each) for p in phases})
+    names = list(dict.fromkeys(phase for row in rows for phase in row))
+    texts = [
+        [result.label, *(f"{compact(row[name])} s" if row.get(name) else "" for name in names)]
+        for result, row in zip(results, rows, strict=True)
+    ]
+    text = "Mean of the runs that have ended. Compiling at the start counts as plan and step."
+    return _table(["strategy", *names], texts) + f'<p class="lead">{text}</p>'
+
+
+def _runs(group: Group) -> str:
+    runs = group.runs
+    labels = {id(run): s.label for s in group.settings for run in (*s.runs, *s.unfinished)}
+    names = ["run", "strategy", "seed", "state", "AUC", "examples/s", "train", "start"]
     rows = [[run.name, labels[id(run)], str(run.seed), *_state(run)] for run in runs]
     commands = "\n".join(command(run, runs) for run in runs)
-    made_with = "; ".join(f"{name} {' and '.join(v)}" for name, v in versions(runs).items())
+    packages = "; ".join(f"{name} {' and '.join(each)}" for name, each in versions(runs).items())
+    count = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}"
+    repeat = (
+        '<p class="lead">Save this as config.yaml. Each command changes the keys in which its run '
+        f"differs.</p><pre>{escape(shared_config(runs))}</pre><pre>{escape(commands)}</pre>"
+    )
     return (
-        f"<h2>The runs</h2><details{' open' if len(runs) <= _FEW else ''}><summary>{len(runs)} "
-        f"{'run' if len(runs) == 1 else 'runs'}</summary>{_table(names, rows)}</details>"
-        "<details><summary>Repeat them: configuration and commands</summary>"
-        '<p class="lead">Save this as config.yaml; it is complete. The commands change what is '
-        f"different in each run.</p><pre>{escape(shared_config(runs))}</pre>"
-        f"<pre>{escape(commands)}</pre></details>"
-        f'<p class="lead">Trained with {escape(made_with or "versions that are not known")}.</p>'
+        f"<h2>Runs</h2>{_details(count, _table(names, rows), shown=len(runs) <= _FEW)}"
+        f"{_details('Repeat them: configuration and commands', repeat)}"
+        f'<p class="lead">Trained with {escape(packages or "unknown versions")}.</p>'
     )
 
 
 def _state(run: RunRecord) -> list[str]:
-    rate = run.inputs_per_second
-    shown = "" if rate is None else compact(rate)
+    rate = "" if run.inputs_per_second is None else compact(run.inputs_per_second)
     if run.summary is None:
-        return [f"unfinished, at input {run.position:,}", "", shown, "", ""]
+        return [f"unfinished, at example {run.position:,}", "", rate, "", ""]
     auc = run.summary.get("auc")
     return [
         "ended",
         "undefined" if auc is None else f"{auc:.4f}",
-        shown,
+        rate,
         f"{run.summary['train_seconds']:.1f} s",
         f"{run.start_seconds:.1f} s",
     ]

@@ -1,4 +1,4 @@
-"""What it takes to repeat runs: one configuration, and for each run the command that changes it."""
+"""How to repeat runs: one configuration, and a command for each run."""
 
 from __future__ import annotations
 
@@ -28,16 +28,14 @@ def command(run: RunRecord, runs: Sequence[RunRecord]) -> str:
 
 
 def versions(runs: Sequence[RunRecord]) -> dict[str, list[str]]:
-    """The versions of everything that runs were made with; several where they differ."""
-    made: dict[str, list[str]] = {}
+    """The versions of the packages that runs were trained with; several where they differ."""
+    packages: dict[str, dict[str, None]] = {}
     for run in runs:
         for name, version in ((run.summary or {}).get("versions") or {}).items():
-            made.setdefault(str(name), [])
-            if str(version) not in made[str(name)]:
-                made[str(name)].append(str(version))
-    return made
+            packages.setdefault(str(name), {})[str(version)] = None
+    return {name: list(each) for name, each in packages.items()}
 
 
 def _written(value: Any) -> str:
-    """As YAML that `--set` reads: text without quotes where it can do without."""
+    """A value as YAML for `--set`, without quotes where they are not needed."""
     return value if isinstance(value, str) and value.isidentifier() else json.dumps(value)

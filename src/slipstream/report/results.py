@@ -1,31 +1,39 @@
-"""What a variant reached, and how far that is from its baseline."""
+"""The measures of each setting, and their differences from the baseline."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from slipstream.report.runs import RunRecord
+from slipstream.report.settings import Group, Setting
 from slipstream.report.statistics import LEVEL, Interval, difference, interval, ratio
-from slipstream.report.variants import Setting, Variant
 
 Value = Callable[[RunRecord], "float | None"]
+Values = dict[str, dict[int, float]]
+_BEYOND = 0.05  # share skipped up to which the line of random skipping is extended
 
 
 def _summary(*path: str) -> Value:
-    def get(run: RunRecord) -> float | None:
+    def value_of(run: RunRecord) -> float | None:
         value: Any = run.summary
         for name in path:
             value = value.get(name) if isinstance(value, dict) else None
         return None if value is None else float(value)
 
-    return get
+    return value_of
 
 
 def _bytes_moved(run: RunRecord) -> float | None:
     each = ((run.summary or {}).get("carried") or {}).get("per_input")
     return float(each["bytes_in"] + each["bytes_out"]) if each else None
+
+
+def _deciding_seconds(run: RunRecord) -> float | None:
+    seconds = ((run.summary or {}).get("skipping") or {}).get("overhead_seconds")
+    return sum(seconds.values()) if seconds else None
 
 
 MEASURES: dict[str, Value] = {
@@ -37,6 +45,13 @@ MEASURES: dict[str, Value] = {
     "train_seconds": _summary("train_seconds"),
     "start_seconds": lambda run: run.start_seconds,
     "skip_share": _summary("skip_share"),
+    "row_updates_frozen": _summary("skipping", "row_updates_frozen"),
+    **{
+        f"{name}_{which}": _summary("skipping", f"{name}_{which}")
+        for name in ("label_rate", "loss")
+        for which in ("skipped", "trained")
+    },
+    "deciding_seconds": _deciding_seconds,
     "hot_access_share": _summary("hot_access_share"),
     "bytes_moved_per_input": _bytes_moved,
     "steps_aside": _summary("carried", "aside"),
@@ -44,154 +59,197 @@ MEASURES: dict[str, Value] = {
     "device_bytes": _summary("peak_memory_bytes", "device"),
 }
 COMPARED = ("auc", "logloss", "normalized_entropy")
-"""Measures whose differences from the baseline are taken."""
-SPEED, SOONER = "speed_up", "sooner"
-FEWEST = 3
-"""Seeds without which no claim is made."""
+"""Measures whose difference from the baseline is reported."""
+MIN_SEEDS = 3
+"""With fewer seeds the report claims nothing."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """A variant with everything that is said of it.
+    """A setting with its measures.
 
     Args:
-        variant: The variant.
-        baseline: What it is compared with; None where it is the baseline itself.
-        values: For each measure the value of each seed; repeats of a seed are averaged.
-        means: For each measure its mean and interval.
-        differences: For each compared measure how much larger it is than the baseline's.
-        speed_up: How many times as many inputs it goes through in a second as the baseline.
-        to_auc: Seconds, for each seed, to the AUC that every variant reaches with that seed.
-        sooner: How many times as soon as the baseline it reaches that.
-        faster: Whether it is faster by more than noise, also if one asks that of every variant.
-        same_weights: Whether it ends with the weights of its baseline, to the bit, on every seed.
+        setting: The setting.
+        baseline: The setting that it is compared with; None for the baseline itself.
+        values: Each measure by seed; repeats of a seed are averaged.
+        means: The mean of each measure with its interval.
+        differences: The difference from the baseline of each measure in `COMPARED`.
+        speed_up: Its examples per second divided by the baseline's.
+        to_auc: For each seed the seconds to the highest AUC that all settings reach.
+        sooner: The baseline's seconds to that AUC divided by its own.
+        beside_random: Its AUC less that of skipping the same share of examples at random.
+        faster: Whether it is faster by more than noise, if all settings are tested together.
+        same_weights: Whether its final weights equal the baseline's, bit for bit, for every seed.
     """
 
-    variant: Variant
-    baseline: Variant | None
-    values: dict[str, dict[int, float]]
+    setting: Setting
+    baseline: Setting | None
+    values: Values
     means: dict[str, Interval]
-    differences: dict[str, Interval]
-    speed_up: Interval | None
     to_auc: dict[int, float]
-    sooner: Interval | None
-    faster: bool
-    same_weights: bool
+    differences: dict[str, Interval]
+    speed_up: Interval | None = None
+    sooner: Interval | None = None
+    beside_random: Interval | None = None
+    faster: bool = False
+    same_weights: bool = False
 
     @property
     def label(self) -> str:
-        """What to call the variant."""
-        return self.variant.label
+        """The label of the setting."""
+        return self.setting.label
+
+    def mean(self, name: str) -> float:
+        """The mean of a measure; 0 if no run has it."""
+        return self.means[name].mean if name in self.means else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as JSON."""
+        """All numbers as JSON."""
 
-        def told(one: Interval | None) -> dict[str, Any] | None:
-            return None if one is None else one._asdict()
+        def as_dict(number: Interval | None) -> dict[str, Any] | None:
+            return None if number is None else number._asdict()
 
+        to_auc = interval(list(self.to_auc.values())) if self.to_auc else None
         return {
-            "variant": self.label,
+            "setting": self.label,
             "baseline": self.baseline.label if self.baseline else None,
-            "seeds": sorted(run.seed for run in self.variant.runs),
-            "means": {name: told(one) for name, one in self.means.items()},
-            "differences": {name: told(one) for name, one in self.differences.items()},
-            SPEED: told(self.speed_up),
-            "seconds_to_same_auc": told(interval(list(self.to_auc.values())))
-            if self.to_auc
-            else None,
-            SOONER: told(self.sooner),
+            "seeds": sorted(run.seed for run in self.setting.runs),
+            "means": {name: as_dict(mean) for name, mean in self.means.items()},
+            "differences": {name: as_dict(each) for name, each in self.differences.items()},
+            "speed_up": as_dict(self.speed_up),
+            "seconds_to_same_auc": as_dict(to_auc),
+            "sooner": as_dict(self.sooner),
+            "beside_random": as_dict(self.beside_random),
             "same_weights": self.same_weights,
-            "runs": [str(run.folder) for run in self.variant.runs],
+            "runs": [str(run.folder) for run in self.setting.runs],
         }
 
 
-def results_of(setting: Setting) -> list[Result]:
-    """The result of each variant that has a run at its end."""
-    ended = [one for one in setting.variants if one.runs]
-    reached = _reached(ended)
-    times = {id(one): _times(one, reached) for one in ended}
-    values = {id(one): _values(one) for one in ended}
-    # Of many comparisons at 95 % one is soon apart by chance: a claim is held to all of them.
+def results_of(group: Group) -> list[Result]:
+    """The result of each setting that has a run that has ended."""
+    ended = [setting for setting in group.settings if setting.runs]
+    common_auc = _common_auc(ended)
+    times = {setting.label: _times(setting, common_auc) for setting in ended}
+    values = {setting.label: _values(setting) for setting in ended}
+    # Among many comparisons at 95 % some exceed noise by chance, so a claim must hold for all
+    # comparisons together.
     level = 1 - (1 - LEVEL) / max(1, len(ended) - 1)
-    made = []
-    for one in ended:
-        mine, base = values[id(one)], setting.baseline(one)
+    results = []
+    for setting in ended:
+        mine, baseline = values[setting.label], group.baseline(setting)
         means = {name: interval(list(seeds.values())) for name, seeds in mine.items()}
-        if base is None or base is one:
-            made.append(
-                Result(one, None, mine, means, {}, None, times[id(one)], None, False, False)
-            )
+        if baseline is None or baseline is setting:
+            results.append(Result(setting, None, mine, means, times[setting.label], {}))
             continue
-        theirs = values[id(base)]
+        theirs = values[baseline.label]
         rates = mine.get("inputs_per_second", {}), theirs.get("inputs_per_second", {})
         strict = ratio(*rates, level)
-        taken = {n: difference(mine[n], theirs[n]) for n in COMPARED if n in mine and n in theirs}
-        made.append(
+        pairs = {
+            name: difference(mine[name], theirs[name])
+            for name in COMPARED
+            if name in mine and name in theirs
+        }
+        results.append(
             Result(
-                one,
-                base,
+                setting,
+                baseline,
                 mine,
                 means,
-                {name: found for name, found in taken.items() if found is not None},
+                times[setting.label],
+                {name: pair for name, pair in pairs.items() if pair is not None},
                 ratio(*rates),
-                times[id(one)],
-                ratio(times[id(base)], times[id(one)]),
-                strict is not None and strict.seeds >= FEWEST and strict.verdict(1.0) == "higher",
-                _same_weights(one, base),
+                ratio(times[baseline.label], times[setting.label]),
+                _beside_random(setting, group, values),
+                strict is not None and strict.seeds >= MIN_SEEDS and strict.verdict(1) == "higher",
+                _same_weights(setting, baseline),
             )
         )
-    return made
+    return results
 
 
-def _values(variant: Variant) -> dict[str, dict[int, float]]:
-    made: dict[str, dict[int, float]] = {}
-    for name, value in MEASURES.items():
-        seeds: dict[int, list[float]] = {}
-        for run in variant.runs:
-            if (found := value(run)) is not None:
-                seeds.setdefault(run.seed, []).append(found)
-        if seeds:
-            made[name] = {seed: sum(all_) / len(all_) for seed, all_ in seeds.items()}
-    return made
+def _values(setting: Setting) -> Values:
+    values: Values = {}
+    for name, value_of in MEASURES.items():
+        by_seed: dict[int, list[float]] = {}
+        for run in setting.runs:
+            value = value_of(run)
+            if value is not None:
+                by_seed.setdefault(run.seed, []).append(value)
+        if by_seed:
+            values[name] = {seed: sum(each) / len(each) for seed, each in by_seed.items()}
+    return values
 
 
-def _reached(variants: list[Variant]) -> dict[int, float]:
-    """For each seed the AUC that all runs of it end with or above."""
+def _beside_random(setting: Setting, group: Group, values: dict[str, Values]) -> Interval | None:
+    """The difference from a line through the AUC of random skipping, at the same share skipped.
+
+    For each seed the line begins with training on everything.
+    """
+    controls = group.random_controls(setting)
+    mine = values[setting.label]
+    if setting in controls or not controls or not any(mine.get("skip_share", {}).values()):
+        return None
+    all_trained = [
+        each
+        for each in group.settings
+        if each.runs and not each.skips and each.strategy == controls[0].strategy
+    ]
+    random: dict[int, float] = {}
+    for seed, share in mine["skip_share"].items():
+        points = sorted(
+            (values[each.label]["skip_share"][seed], values[each.label]["auc"][seed])
+            for each in (*all_trained[:1], *controls)
+            if seed in values[each.label].get("auc", {})
+        )
+        shares = [point[0] for point in points]
+        if len(set(shares)) < 2 or not shares[0] <= share <= shares[-1] + _BEYOND:
+            continue
+        right = min(max(1, bisect_left(shares, share)), len(shares) - 1)
+        random[seed] = _on_line(points[right - 1], points[right], share)
+    return difference(mine.get("auc", {}), random)
+
+
+def _on_line(first: tuple[float, float], second: tuple[float, float], x: float) -> float:
+    if first[0] == second[0]:
+        return first[1]
+    return first[1] + (x - first[0]) / (second[0] - first[0]) * (second[1] - first[1])
+
+
+def _common_auc(settings: Sequence[Setting]) -> dict[int, float]:
+    """For each seed the lowest final AUC: all settings reach it."""
     lowest: dict[int, float] = {}
-    for run in (run for one in variants for run in one.runs):
+    for run in (run for setting in settings for run in setting.runs):
         auc = (run.summary or {}).get("auc")
         if auc is not None:
             lowest[run.seed] = min(auc, lowest.get(run.seed, auc))
     return lowest
 
 
-def _times(variant: Variant, reached: dict[int, float]) -> dict[int, float]:
-    """For each seed the seconds of training until its AUC was first as high as that."""
-    made = {}
-    for run in variant.runs:
-        seconds = _crossing(run.auc_over_time, reached.get(run.seed, 2.0))
-        if seconds is not None:
-            made[run.seed] = seconds
-    return made
+def _times(setting: Setting, common_auc: dict[int, float]) -> dict[int, float]:
+    """For each seed the seconds of training until the common AUC was first reached."""
+    times = {
+        run.seed: _crossing(run.auc_over_time, common_auc[run.seed])
+        for run in setting.runs
+        if run.seed in common_auc
+    }
+    return {seed: seconds for seed, seconds in times.items() if seconds is not None}
 
 
 def _crossing(curve: list[tuple[float, float]], level: float) -> float | None:
-    """When a curve first reaches a level, on a straight line between two of its points."""
-    before: tuple[float, float] | None = None
-    for seconds, auc in curve:
+    """The time at which a curve first reaches a level, on a straight line between its points."""
+    for number, (seconds, auc) in enumerate(curve):
         if auc >= level:
-            if before is None or auc == before[1]:
+            if not number:
                 return seconds
-            share = (level - before[1]) / (auc - before[1])
-            return before[0] + share * (seconds - before[0])
-        before = (seconds, auc)
+            before = curve[number - 1]
+            return _on_line((before[1], before[0]), (auc, seconds), level)
     return None
 
 
-def _same_weights(mine: Variant, theirs: Variant) -> bool:
+def _same_weights(mine: Setting, theirs: Setting) -> bool:
     digests = [
-        {run.seed: (run.summary or {}).get("weights_digest") for run in one.runs}
-        for one in (mine, theirs)
+        {run.seed: (run.summary or {}).get("weights_digest") for run in setting.runs}
+        for setting in (mine, theirs)
     ]
     seeds = digests[0].keys() & digests[1].keys()
     return bool(seeds) and all(digests[0][s] == digests[1][s] is not None for s in seeds)

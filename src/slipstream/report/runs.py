@@ -1,10 +1,10 @@
-"""Runs as a report sees them: their folders read, whatever state they are in."""
+"""Reads the folders of runs, ended or not."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,19 +15,19 @@ from slipstream.errors import ConfigError, did_you_mean
 
 CONFIG, METRICS, SUMMARY = "config.yaml", "metrics.jsonl", "summary.json"
 COMPARISON, RUNS = "compare.json", "runs"
-"""What a comparison says of itself, and the folder within it that holds its runs."""
+"""The description of a comparison, and the folder of its runs."""
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What a run has left in its folder.
+    """The content of the folder of a run.
 
     Args:
-        folder: Where it is.
-        name: What to call it.
-        config: Its configuration, complete.
-        summary: What came out; None where it has not come to its end.
-        lines: What it reported on the way.
+        folder: The folder.
+        name: The end of its path.
+        config: The complete configuration.
+        summary: The results; None if the run has not ended.
+        lines: Its reports during training.
     """
 
     folder: Path
@@ -57,18 +57,18 @@ class RunRecord:
 
     @property
     def position(self) -> int:
-        """The inputs that were gone through, trained or skipped, as far as was reported."""
+        """The examples that were trained or skipped up to the last report."""
         return max((int(line.get("position", 0)) for line in self.lines), default=0)
 
     @cached_property
     def start_seconds(self) -> float:
-        """Training time up to the first report: mostly compiling, and first reads."""
+        """Training time up to the first report: mostly compiling and first reads."""
         training = self.of_kind("training")
         return float(training[0]["train_seconds"]) if len(training) > 1 else 0.0
 
     @property
     def inputs_per_second(self) -> float | None:
-        """Inputs gone through a second, skipped ones counted, after the first report."""
+        """Examples per second after the first report, trained and skipped."""
         training = self.of_kind("training")
         if len(training) > 1:
             first, last = training[0], training[-1]
@@ -77,12 +77,14 @@ class RunRecord:
                 return (last["position"] - first["position"]) / seconds
         if self.summary is None:
             return None
-        trained = 1 - float(self.summary.get("skip_share") or 0.0)  # the summary counts those alone
+        trained = 1 - float(
+            self.summary.get("skip_share") or 0.0
+        )  # samples_per_second counts only these
         return float(self.summary["samples_per_second"]) / max(trained, 1e-9)
 
     @property
     def auc_over_time(self) -> list[tuple[float, float]]:
-        """Seconds of training after the first report, and the AUC then."""
+        """Seconds of training after the first report, with the AUC at that time."""
         return [
             (max(0.0, line["train_seconds"] - self.start_seconds), line["auc"])
             for line in self.of_kind("evaluation")
@@ -91,22 +93,18 @@ class RunRecord:
 
 
 def find_runs(paths: Sequence[Path]) -> list[RunRecord]:
-    """The runs in some folders: each is a run, or holds runs, or is a comparison.
-
-    Args:
-        paths: The folders.
-    """
-    found: dict[Path, RunRecord] = {}
+    """The runs in some folders: each is a run, contains runs, or is a comparison."""
+    folders: dict[Path, Path] = {}
     for path in paths:
-        inside = list(_runs_in(path))
+        inside = _runs_in(path)
         if not inside:
             raise ConfigError(_no_run(path))
         for folder in inside:
-            found.setdefault(folder.resolve(), read_run(folder))
-    names = _short_names([run.folder for run in found.values()])
+            folders.setdefault(folder.resolve(), folder)
+    names = _short_names(list(folders))
     return [
-        RunRecord(run.folder, name, run.config, run.summary, run.lines)
-        for run, name in zip(found.values(), names, strict=True)
+        replace(read_run(folder), name=name)
+        for folder, name in zip(folders.values(), names, strict=True)
     ]
 
 
@@ -128,7 +126,7 @@ def read_run(folder: Path) -> RunRecord:
 def _lines(path: Path) -> Iterable[dict[str, Any]]:
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     for number, line in enumerate(text.splitlines(keepends=True), 1):
-        if line.endswith("\n"):  # else it is only half written
+        if line.endswith("\n"):  # otherwise it is not fully written
             yield _json(line, path, f", line {number}")
 
 
@@ -145,12 +143,12 @@ def _json(text: str, path: Path, where: str = "") -> dict[str, Any]:
     return value
 
 
-def _runs_in(path: Path) -> Iterable[Path]:
+def _runs_in(path: Path) -> list[Path]:
     if (path / CONFIG).is_file():
         return [path]
     for within in (path / RUNS, path):
         if within.is_dir():
-            inside = sorted(one for one in within.iterdir() if (one / CONFIG).is_file())
+            inside = sorted(path.parent for path in within.glob(f"*/{CONFIG}"))
             if inside:
                 return inside
     return []
@@ -159,19 +157,16 @@ def _runs_in(path: Path) -> Iterable[Path]:
 def _no_run(path: Path) -> str:
     if path.is_dir():
         return (
-            f"There is no run in {path}, and none in the folders in it: a run has a {CONFIG}. Give "
-            "the folder that slipstream train or slipstream compare was given as --out."
+            f"There is no run in {path}: neither it nor a folder in it contains {CONFIG}. Name the "
+            "folder that you used as --out of slipstream train or slipstream compare."
         )
-    siblings = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
-    near = [one for one in siblings if (path.parent / one / CONFIG).is_file()]
-    return f"There is no folder {path}.{did_you_mean(path.name, sorted(near))}"
+    siblings = sorted(other.parent.name for other in path.parent.glob(f"*/{CONFIG}"))
+    return f"There is no folder {path}.{did_you_mean(path.name, siblings)}"
 
 
-def _short_names(folders: Sequence[Path]) -> list[str]:
-    """The last parts of the paths, as many as it takes to tell them apart."""
-    parts = [folder.resolve().parts for folder in folders]
-    for count in range(1, max(map(len, parts), default=1) + 1):
-        names = ["/".join(one[-count:]) for one in parts]
-        if len(set(names)) == len(names):
-            return names
-    return [str(folder) for folder in folders]
+def _short_names(paths: Sequence[Path]) -> list[str]:
+    """The last parts of the paths, as many as are needed to tell them apart."""
+    count = 1
+    while len({path.parts[-count:] for path in paths}) < len(paths):
+        count += 1
+    return ["/".join(path.parts[-count:]) for path in paths]

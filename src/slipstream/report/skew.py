@@ -1,4 +1,4 @@
-"""Pictures of how unevenly rows are accessed, from the data set that runs were trained on."""
+"""Plots of how unevenly the rows of a data set are accessed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from slipstream.number_format import percent, size
-from slipstream.report.axes import Axis
-from slipstream.report.svg import Plot, Series
+from slipstream.report.svg import Axis, Plot, Series
 
 if TYPE_CHECKING:  # torch takes seconds to import
     from slipstream.data.dataset import Dataset
     from slipstream.data.inputs import Array
     from slipstream.embedding.spec import Layout
 
-_NAMED = 7  # tables with a colour and a name of their own
+_NAMED = 7  # tables with their own colour and name
 _POINTS = 60
 
 
@@ -24,13 +23,13 @@ def skew_plots(
     budgets: Sequence[tuple[int, str]] = (),
     all_hot: Sequence[tuple[float, float]] = (),
 ) -> list[Plot]:
-    """The access curve of each table, and the coverage of accesses against bytes.
+    """The access curve of each table, and the share of accesses against bytes.
 
     Args:
-        dataset: The data set, for the accesses of its training part.
+        dataset: The data set; the accesses of its training part are counted.
         layout: The tables of the model.
-        budgets: Bytes of fast memory to mark, each with a word.
-        all_hot: Bytes, and the share of inputs whose rows they hold, where that was counted.
+        budgets: Sizes of fast memory in bytes to mark, each with a word.
+        all_hot: Bytes, and the share of examples whose rows all fit in them.
     """
     return [_access(dataset), _coverage(dataset, layout, budgets, all_hot)]
 
@@ -39,30 +38,27 @@ def _access(dataset: Dataset) -> Plot:
     from slipstream.skew import access_curve, pooled
 
     tables = sorted(dataset.schema.tables, key=lambda table: -table.rows)
-    counted = [pooled([dataset.counts(table.name)]) for table in tables]
-    series = []
-    for number, (table, counts) in enumerate(zip(tables, counted, strict=True), 1):
-        own = number <= _NAMED
-        series.append(
-            Series(
-                f"t{number}",
-                table.name,
-                number if own else 0,
-                _pairs(*access_curve(counts, _POINTS)),
-                f"{len(counts):,} rows",
-                line=len(counts) > 1,
-                quiet=not own,
-            )
+    counts = [pooled([dataset.counts(table.name)]) for table in tables]
+    series = [
+        Series(
+            f"t{number}",
+            table.name,
+            number if number <= _NAMED else 0,
+            _pairs(*access_curve(rows, _POINTS)),
+            f"{len(rows):,} rows",
+            line=len(rows) > 1,
+            quiet=number > _NAMED,
         )
-    together = pooled(counted)
-    series.append(Series("t0", "all together", 0, _pairs(*access_curve(together, _POINTS))))
+        for number, (table, rows) in enumerate(zip(tables, counts, strict=True), 1)
+    ]
+    series.append(Series("t0", "all", 0, _pairs(*access_curve(pooled(counts), _POINTS))))
     return Plot(
         "access",
         "Access curve of each table",
         Axis("share of rows, most accessed first", log=True, shown=percent, exact=percent),
         Axis("share of accesses", log=True, shown=percent, exact=percent, most=1.0),
-        [one for one in series if one.points],
-        text="Which share of training accesses the most accessed rows take, by table.",
+        [each for each in series if each.points],
+        text="The share of training accesses that the most accessed rows take, by table.",
     )
 
 
@@ -77,15 +73,15 @@ def _coverage(
     bytes_, shares = Popularity.of(layout, dataset.counts).points(_POINTS)
     series = [Series("accesses", "accesses", 1, _pairs(bytes_, shares))]
     if all_hot:
-        series.append(Series("all-hot", "inputs all hot", 2, sorted(all_hot)))
+        series.append(Series("all-hot", "examples with all rows", 2, sorted(all_hot)))
     return Plot(
         "coverage",
         "Coverage against bytes",
-        Axis("fast memory, optimizer state counted", log=True, shown=size, bytes=True, exact=size),
+        Axis("fast memory, optimizer state included", log=True, base=2, shown=size, exact=size),
         Axis("share covered", shown=percent, exact=percent, least=0.0, most=1.0),
         series,
         marks=budgets,
-        text="Which share of accesses the best rows for so many bytes take.",
+        text="The share of accesses that the most accessed rows of this size take.",
     )
 
 

@@ -1,8 +1,8 @@
-"""Means and differences with intervals that are right for a handful of seeds.
+"""Means and differences with intervals for a small number of seeds.
 
-Three to ten seeds are few: the normal distribution would make intervals too narrow, so they are
-Student's. Differences are taken seed by seed, which leaves out what all strategies share: the
-luck of the first weights and of the order.
+With three to ten seeds the normal distribution would give intervals that are too narrow, so
+Student's t distribution is used. Differences are taken seed by seed: first weights and order are
+then the same on both sides.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from slipstream.student import t_quantile
+from slipstream.t_distribution import t_quantile
 
 LEVEL = 0.95
 Verdict = Literal["same", "noise", "higher", "lower", "unknown"]
 
 
 class Interval(NamedTuple):
-    """A mean and the interval that holds the true one with 95 % confidence.
+    """A mean and its 95 % confidence interval.
 
     Args:
-        mean: Of the values; for ratios their geometric mean.
-        low: Where the interval begins; None with a single value, which says nothing about noise.
+        mean: The mean of the values; of ratios the geometric mean.
+        low: Where the interval begins; None for a single value.
         high: Where it ends.
-        seeds: How many values there are.
+        seeds: The number of values.
     """
 
     mean: float
@@ -33,7 +33,7 @@ class Interval(NamedTuple):
     seeds: int
 
     def verdict(self, nothing: float = 0.0) -> Verdict:
-        """Whether it is apart from what no difference would give.
+        """Whether the interval excludes the value that means no difference.
 
         Example:
             >>> interval([0.1, 0.2, 0.15]).verdict(), interval([0.1, -0.2, 0.15]).verdict()
@@ -52,44 +52,41 @@ def interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     """The mean of some values with its interval.
 
     Example:
-        >>> found = interval([1.0, 2.0, 3.0])
-        >>> found.mean, round(found.low, 3), round(found.high, 3)
+        >>> ages = interval([1.0, 2.0, 3.0])
+        >>> ages.mean, round(ages.low, 3), round(ages.high, 3)
         (2.0, -0.484, 4.484)
     """
     count = len(values)
     mean = math.fsum(values) / count
     if count < 2:
         return Interval(mean, None, None, count)
-    variance = math.fsum((one - mean) ** 2 for one in values) / (count - 1)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
     half = t_quantile((1 + level) / 2, count - 1) * math.sqrt(variance / count)
     return Interval(mean, mean - half, mean + half, count)
 
 
-def difference(
-    mine: Mapping[int, float], theirs: Mapping[int, float], level: float = LEVEL
-) -> Interval | None:
-    """How much larger values are than others of the same seeds; None without a common seed."""
+def difference(mine: Mapping[int, float], theirs: Mapping[int, float]) -> Interval | None:
+    """The paired difference of values by seed; None without a common seed."""
     seeds = [seed for seed in mine if seed in theirs]
-    return interval([mine[seed] - theirs[seed] for seed in seeds], level) if seeds else None
+    return interval([mine[seed] - theirs[seed] for seed in seeds]) if seeds else None
 
 
 def ratio(
     mine: Mapping[int, float], theirs: Mapping[int, float], level: float = LEVEL
 ) -> Interval | None:
-    """How many times as large values are as others of the same seeds.
-
-    Ratios multiply, so their logarithms are averaged: twice and half as large cancel out.
+    """The paired ratio of values by seed, averaged by logarithm: twice and half cancel out.
 
     Example:
         >>> round(ratio({0: 2.0, 1: 8.0}, {0: 1.0, 1: 1.0}).mean, 6)
         4.0
     """
-    both = [seed for seed in mine if seed in theirs and mine[seed] > 0 and theirs[seed] > 0]
-    if not both:
+    seeds = [seed for seed in mine if mine[seed] > 0 and theirs.get(seed, 0) > 0]
+    if not seeds:
         return None
-    logs = interval([math.log(mine[seed] / theirs[seed]) for seed in both], level)
-    if logs.low is None or logs.high is None:
-        return Interval(math.exp(logs.mean), None, None, logs.seeds)
-    # Two runs timed once each can be apart by more than a number holds.
-    low, high = (math.exp(max(-700.0, min(700.0, end))) for end in (logs.low, logs.high))
+    logs = interval([math.log(mine[seed] / theirs[seed]) for seed in seeds], level)
+    # Two runs can be further apart than a float can hold.
+    low, high = (
+        None if end is None else math.exp(max(-700.0, min(700.0, end)))
+        for end in (logs.low, logs.high)
+    )
     return Interval(math.exp(logs.mean), low, high, logs.seeds)

@@ -1,38 +1,62 @@
-"""Plots as SVG: small files that need nothing else, for the page and for papers alike.
+"""Draws plots as SVG, the same for the page and for papers.
 
-A plot is drawn once, as it is seen without a script. The page's script adds what moves: values
-where one points, and series that the legend switches off. For that every mark says which series it
-belongs to (`data-k`), and the points of lines are given beside the picture.
+A plot is complete without a script. The page's script adds values where the user points, and
+series that the legend switches off: every mark names its series (`data-k`), and the points of each
+series are returned beside the picture.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 
-from slipstream.report.axes import Axis, Scale, scale_of, ticks
+from slipstream.number_format import compact
 
-WIDTH, HEIGHT = 380, 250  # narrow enough to be read on a telephone, two abreast elsewhere
-_LEFT, _RIGHT, _TOP, _FOOT = 56, 10, 10, 36
-_KEY_ROW, _LETTER, _LONGEST = 16, 6.1, 50
+WIDTH, HEIGHT = 380, 250  # readable on a telephone, two side by side elsewhere
 COLOURS = 8
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56, WIDTH - 10, 10, HEIGHT - 36
+_LEGEND_ROW, _LETTER, _LONGEST = 16, 6.1, 50
 Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Series:
-    """A line, or points.
+class Axis:
+    """One axis of a plot.
 
     Args:
-        key: Names it across plots: what the legend switches.
-        name: What the legend calls it.
-        colour: Which of the eight colours.
-        points: Where it goes.
-        detail: What else is said of its points, such as the seed.
-        line: Whether points are joined.
-        quiet: Whether it stays in the background, without a place in the legend.
-        dashed: Whether its line has gaps that let others be seen under it.
+        label: The quantity and its unit.
+        log: Whether the scale is logarithmic.
+        base: The base of its ticks; 2 for bytes.
+        shown: Formats the value of a tick.
+        exact: Formats the value of a point.
+        least: A value that the axis must include at its lower end.
+        most: A value that it must include at its upper end.
+    """
+
+    label: str
+    log: bool = False
+    base: int = 10
+    shown: Callable[[float], str] = compact
+    exact: Callable[[float], str] = compact
+    least: float | None = None
+    most: float | None = None
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line or a set of points.
+
+    Args:
+        key: The name by which the legend switches it in all plots.
+        name: Its name in the legend.
+        colour: One of the eight colours.
+        points: Its points.
+        detail: Further words about its points, such as the seed.
+        line: Whether the points are joined.
+        quiet: Whether it is drawn faintly and left out of the legend.
+        dashed: Whether the line has gaps through which others can be seen.
     """
 
     key: str
@@ -46,180 +70,167 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Segment:
-    """A part of a bar: which part, how long, and what is said of it."""
-
-    key: str
-    name: str
-    colour: int
-    length: float
-    tip: str
-
-
-@dataclass(frozen=True)
 class Plot:
     """A picture.
 
     Args:
-        name: Of its file.
-        title: Above it.
-        x: The axis along.
-        y: The axis up; of bars it is not used.
+        name: The name of its file.
+        title: The title above it.
+        x: The horizontal axis.
+        y: The vertical axis.
         series: Lines and points.
-        bars: Bars by name, each in parts.
-        marks: Places along x that a line with a word marks.
-        text: What it shows, for those who do not see it, and under it.
+        marks: Values on the horizontal axis that are marked with a vertical line and a word.
+        text: What it shows.
     """
 
     name: str
     title: str
     x: Axis
-    y: Axis | None = None
+    y: Axis
     series: Sequence[Series] = ()
-    bars: Sequence[tuple[str, Sequence[Segment]]] = ()
     marks: Sequence[tuple[float, str]] = ()
     text: str = ""
 
 
-@dataclass
-class Drawn:
-    """A plot as SVG, and the points that a script can point at."""
+@dataclass(frozen=True)
+class Scale:
+    """Maps the values from `low` to `high` to the places from `begin` to `end`."""
 
-    svg: str
-    points: list[dict[str, object]] = field(default_factory=list)
+    low: float
+    high: float
+    begin: float
+    end: float
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        """The place of a value, rounded to a tenth."""
+        low, high, here = self.low, self.high, value
+        if self.log:
+            low, high, here = math.log(low), math.log(high), math.log(value)
+        return round(self.begin + (here - low) / (high - low) * (self.end - self.begin), 1)
 
 
-def draw(plot: Plot) -> Drawn:
-    """Draw a plot; the same plot gives the same text."""
-    return _bars(plot) if plot.bars else _lines(plot)
+def scale_of(axis: Axis, values: Sequence[float], begin: float, end: float) -> Scale:
+    """A scale that includes all values, with a small margin."""
+    values = [*values, *(value for value in (axis.least, axis.most) if value is not None)]
+    if axis.log:
+        values = [value for value in values if value > 0] or [1.0]
+        low, high = min(values), max(values)
+        return Scale(low, high if high > low else low * 10, begin, end, True)
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    margin = (high - low) * 0.04 or abs(high) * 0.1 or 1.0
+    low = low if axis.least is not None and low >= axis.least else low - margin
+    high = high if axis.most is not None and high <= axis.most else high + margin
+    return Scale(low, high, begin, end)
 
 
-def _lines(plot: Plot) -> Drawn:
-    assert plot.y is not None
-    xs = [x for one in plot.series for x, _ in one.points] + [x for x, _ in plot.marks]
-    ys = [y for one in plot.series for _, y in one.points]
-    bottom = HEIGHT - _FOOT
-    x = scale_of(plot.x, xs, _LEFT, WIDTH - _RIGHT)
-    y = scale_of(plot.y, ys, bottom, _TOP)
-    drawn = Drawn("")
-    parts = [*_grid(plot.x, x, plot.y, y, bottom)]
-    for number, (place, word) in enumerate(plot.marks):
-        at = x(place)
-        anchor = "end" if at > WIDTH / 2 else "start"
-        shift = -4 if anchor == "end" else 4
-        parts.append(f'<path class="at" d="M{at} {_TOP}V{bottom}"/>')
-        parts.append(
-            f'<text x="{at + shift:g}" y="{bottom - 6 - 13 * number}" text-anchor="{anchor}">'
-            f"{escape(word)}</text>"
-        )
-    for one in plot.series:
-        places = [
-            (x(a), y(b), a, b)
-            for a, b in one.points
+def ticks(scale: Scale, about: int = 5, base: int = 10) -> list[float]:
+    """Round values on a scale; on a logarithmic scale of base 2, powers of two.
+
+    Example:
+        >>> ticks(Scale(0.0, 1.0, 0, 100)), ticks(Scale(10, 10_000, 0, 100, True))
+        ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [10.0, 100.0, 1000.0, 10000.0])
+    """
+    if not scale.log:
+        rough = (scale.high - scale.low) / about
+        power = 10 ** math.floor(math.log10(rough))
+        step = next(power * n for n in (1, 2, 2.5, 5, 10) if power * n >= rough * 0.999)
+        first, last = math.ceil(scale.low / step - 1e-9), math.floor(scale.high / step + 1e-9)
+        return [round(number * step, 12) for number in range(first, last + 1)]
+    low, high = math.log(scale.low, base), math.log(scale.high, base)
+    powers = range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1)
+    every = max(1, math.ceil(len(powers) / (about + 1)))
+    chosen = [float(base) ** power for power in powers if power % every == 0]
+    if len(chosen) > 2 or base == 2:
+        return chosen
+    fine = [
+        n * 10.0**power for power in range(math.floor(low), math.ceil(high) + 1) for n in (1, 2, 5)
+    ]
+    return [value for value in fine if scale.low * 0.999 <= value <= scale.high * 1.001]
+
+
+def draw(plot: Plot) -> tuple[str, list[dict[str, object]]]:
+    """Draw a plot; the same plot gives the same text.
+
+    Returns:
+        The SVG, and for each series its key, its name and its points for the page's script.
+    """
+    xs = [x for series in plot.series for x, _ in series.points] + [x for x, _ in plot.marks]
+    ys = [y for series in plot.series for _, y in series.points]
+    x = scale_of(plot.x, xs, _LEFT, _RIGHT)
+    y = scale_of(plot.y, ys, _BOTTOM, _TOP)
+    parts = [*_axes(plot, x, y), *_marks(plot, x)]
+    points: list[dict[str, object]] = []
+    for series in plot.series:
+        drawn = [
+            (x(a), y(b), f"{plot.x.exact(a)} · {plot.y.exact(b)}")
+            for a, b in series.points
             if (a > 0 or not x.log) and (b > 0 or not y.log)
         ]
-        if not places:
-            continue
-        parts.append(_series(one, [(a, b) for a, b, _, _ in places]))
-        name = ", ".join(filter(None, (one.name, one.detail)))
-        told = [[a, b, f"{plot.x.exact(u)} · {plot.y.exact(v)}"] for a, b, u, v in places]
-        drawn.points.append({"k": one.key, "n": name, "c": one.colour, "p": told})
-    keys = {one.key: (one.name, one.colour) for one in plot.series if not one.quiet}
-    drawn.svg = _frame(plot, parts, keys if len(keys) > 1 else {}, HEIGHT)
-    return drawn
+        if drawn:
+            parts.append(_series(series, [(a, b) for a, b, _ in drawn]))
+            name = ", ".join(filter(None, (series.name, series.detail)))
+            points.append({"k": series.key, "n": name, "p": drawn})
+    return _frame(plot, parts), points
 
 
-def _series(one: Series, places: Sequence[Point]) -> str:
-    style = f"s c{one.colour}" + (" quiet" * one.quiet) + (" d" * one.dashed)
-    dots = ""
-    if not one.line or len(places) <= 12:
-        radius = 3.5 if not one.line else 2
+def _series(series: Series, places: Sequence[Point]) -> str:
+    style = f"s c{series.colour}" + " quiet" * series.quiet + " d" * series.dashed
+    dots = path = ""
+    if not series.line or len(places) <= 12:
+        radius = 2 if series.line else 3.5
         dots = "".join(f'<circle cx="{a:g}" cy="{b:g}" r="{radius}"/>' for a, b in places)
-    path = ""
-    if one.line and len(places) > 1:
+    if series.line and len(places) > 1:
         path = f'<path d="M{" ".join(f"{a:g} {b:g}" for a, b in places)}"/>'
-    return f'<g class="{style}" data-k="{escape(one.key)}">{path}{dots}</g>'
+    return f'<g class="{style}" data-k="{escape(series.key)}">{path}{dots}</g>'
 
 
-def _bars(plot: Plot) -> Drawn:
-    row, bar = 26, 16
-    longest = max(len(name) for name, _ in plot.bars)
-    left = min(130, max(40, longest * _LETTER + 8))
-    height = _TOP + row * len(plot.bars) + _FOOT
-    bottom = height - _FOOT
-    totals = [sum(one.length for one in parts) for _, parts in plot.bars]
-    x = scale_of(plot.x, [0.0, *totals], left, WIDTH - _RIGHT)
-    parts = [*_along(plot.x, x, bottom)]
-    keys: dict[str, tuple[str, int]] = {}
-    for number, (name, segments) in enumerate(plot.bars):
-        top = _TOP + row * number + (row - bar) / 2
-        shown = name if len(name) * _LETTER <= left - 6 else name[: int(left / _LETTER) - 2] + "…"
-        parts.append(
-            f'<text x="{left - 6:g}" y="{top + bar / 2 + 4:g}" text-anchor="end">{escape(shown)}'
-            f"<title>{escape(name)}</title></text>"
-        )
-        begun = 0.0
-        for one in segments:
-            keys.setdefault(one.key, (one.name, one.colour))
-            at, end = x(begun), x(begun + one.length)
-            begun += one.length
-            parts.append(
-                f'<rect class="s c{one.colour}" data-k="{escape(one.key)}" x="{at:g}" y="{top:g}" '
-                f'width="{max(0.0, end - at):.1f}" height="{bar}" data-tip="{escape(one.tip)}"/>'
-            )
-    return Drawn(_frame(plot, parts, keys if len(keys) > 1 else {}, height))
+def _text(x: float, y: float, anchor: str, words: str, more: str = "") -> str:
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}"{more}>{escape(words)}</text>'
 
 
-def _grid(along: Axis, x: Scale, up: Axis, y: Scale, bottom: float) -> Iterator[str]:
-    for value in ticks(y, bytes_=up.bytes):
-        at = y(value)
-        yield f'<path class="grid" d="M{_LEFT} {at}H{WIDTH - _RIGHT}"/>'
-        shown = escape(up.shown(value))
-        yield f'<text x="{_LEFT - 5}" y="{at + 4:g}" text-anchor="end">{shown}</text>'
-    middle = (_TOP + bottom) / 2
-    yield (
-        f'<text class="label" transform="translate(10 {middle:g}) rotate(-90)" '
-        f'text-anchor="middle">{escape(up.label)}</text>'
-    )
-    yield from _along(along, x, bottom)
-
-
-def _along(axis: Axis, x: Scale, bottom: float) -> Iterator[str]:
-    for value in ticks(x, bytes_=axis.bytes):
+def _axes(plot: Plot, x: Scale, y: Scale) -> Iterator[str]:
+    for value in ticks(y, base=plot.y.base):
+        yield f'<path class="grid" d="M{_LEFT} {y(value)}H{_RIGHT}"/>'
+        yield _text(_LEFT - 5, y(value) + 4, "end", plot.y.shown(value))
+    for value in ticks(x, base=plot.x.base):
         at = x(value)
-        yield f'<path class="grid" d="M{at} {_TOP}V{bottom:g}"/>'
+        yield f'<path class="grid" d="M{at} {_TOP}V{_BOTTOM}"/>'
         anchor = "end" if at > WIDTH - 22 else "middle"
-        yield (
-            f'<text x="{at:g}" y="{bottom + 14:g}" text-anchor="{anchor}">'
-            f"{escape(axis.shown(value))}</text>"
-        )
-    yield (
-        f'<text class="label" x="{(x.begin + x.end) / 2:g}" y="{bottom + 30:g}" '
-        f'text-anchor="middle">{escape(axis.label)}</text>'
-    )
+        yield _text(at, _BOTTOM + 14, anchor, plot.x.shown(value))
+    label = ' class="label"'
+    yield _text((_LEFT + _RIGHT) / 2, _BOTTOM + 30, "middle", plot.x.label, label)
+    turned = f'{label} transform="translate(10 {(_TOP + _BOTTOM) / 2:g}) rotate(-90)"'
+    yield _text(0, 0, "middle", plot.y.label, turned)
 
 
-def _frame(
-    plot: Plot, parts: Sequence[str], keys: dict[str, tuple[str, int]], height: float
-) -> str:
-    legend, rows = [], 0
-    at = float(_LEFT)
-    for key, (name, colour) in keys.items():
+def _marks(plot: Plot, x: Scale) -> Iterator[str]:
+    for number, (value, word) in enumerate(plot.marks):
+        at = x(value)
+        anchor, shift = ("end", -4) if at > WIDTH / 2 else ("start", 4)
+        yield f'<path class="at" d="M{at} {_TOP}V{_BOTTOM}"/>'
+        yield _text(at + shift, _BOTTOM - 6 - 13 * number, anchor, word)
+
+
+def _frame(plot: Plot, parts: Sequence[str]) -> str:
+    """The SVG element, with the legend under the picture if there are several names."""
+    keys = {s.key: (s.name, s.colour) for s in plot.series if not s.quiet}
+    legend, at, top = [], float(_LEFT), HEIGHT + 6
+    for key, (name, colour) in keys.items() if len(keys) > 1 else ():
         shown = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
-        wide = 16 + len(shown) * _LETTER + 12
+        wide = 28 + len(shown) * _LETTER
         if at + wide > WIDTH and at > _LEFT:
-            at, rows = float(_LEFT), rows + 1
-        top = height + 6 + rows * _KEY_ROW
+            at, top = float(_LEFT), top + _LEGEND_ROW
         legend.append(
             f'<g class="key" data-k="{escape(key)}" tabindex="0" role="button" aria-pressed="true">'
-            f'<rect class="hit" x="{at - 2:g}" y="{top - 3:g}" width="{wide - 4:.1f}" height="15"/>'
-            f'<rect class="c{colour}" x="{at:g}" y="{top:g}" width="10" height="10" rx="2"/>'
-            f'<text x="{at + 14:g}" y="{top + 9:g}">{escape(shown)}</text></g>'
+            f'<rect class="hit" x="{at - 2:g}" y="{top - 3}" width="{wide - 4:.1f}" height="15"/>'
+            f'<rect class="c{colour}" x="{at:g}" y="{top}" width="10" height="10" rx="2"/>'
+            f"{_text(at + 14, top + 9, 'start', shown)}</g>"
         )
         at += wide
-    total = height + ((rows + 1) * _KEY_ROW + 8 if keys else 0)
+    height = top + _LEGEND_ROW + 2 if legend else HEIGHT
     return (
-        f'<svg class="plot" data-plot="{escape(plot.name)}" viewBox="0 0 {WIDTH} {total:g}" '
+        f'<svg class="plot" data-plot="{escape(plot.name)}" viewBox="0 0 {WIDTH} {height}" '
         f'role="img" aria-label="{escape(plot.title)}. {escape(plot.text)}" '
         'xmlns="http://www.w3.org/2000/svg">'
         f"{''.join(parts)}{''.join(legend)}</svg>"

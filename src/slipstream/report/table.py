@@ -1,167 +1,164 @@
-"""The table of results: the same cells for the terminal, the page and a CSV file."""
+"""The table of results: the same cells in the terminal, on the page and in a CSV file."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
-from slipstream.number_format import compact, signed, size
-from slipstream.report.results import MEASURES, Result
+from slipstream.number_format import compact, percent, signed, size
+from slipstream.report.results import COMPARED, MEASURES, Result
 from slipstream.report.statistics import Interval
 
-
-class Field(NamedTuple):
-    """One column of the table.
-
-    Args:
-        name: Its heading.
-        text: What a result shows in it, and after a line end what qualifies that; empty where it
-            has nothing to show.
-    """
-
-    name: str
-    text: Callable[[Result], str]
+Cell = Callable[[Result], str]
 
 
-def _mean(name: str, shown: Callable[[float], str]) -> Callable[[Result], str]:
-    return lambda one: shown(one.means[name].mean) if name in one.means else ""
+def _mean(name: str, shown: Callable[[float], str]) -> Cell:
+    return lambda result: shown(result.mean(name)) if name in result.means else ""
 
 
-def _spread(name: str, digits: int) -> Callable[[Result], str]:
+def _with_interval(name: str, shown: Callable[[float], str]) -> Cell:
     def text(result: Result) -> str:
-        one = result.means.get(name)
-        if one is None:
+        mean = result.means.get(name)
+        if mean is None:
             return ""
-        half = f"\n± {one.high - one.mean:.{digits}f}" if one.high is not None else ""
-        return f"{one.mean:.{digits}f}{half}"
+        half = f"\n± {shown(mean.high - mean.mean)}" if mean.high is not None else ""
+        return f"{shown(mean.mean)}{half}"
 
     return text
 
 
-def _change(name: str) -> Callable[[Result], str]:
+def _change(name: str) -> Cell:
     def text(result: Result) -> str:
-        one = result.differences.get(name)
-        if one is None:
-            return "baseline" if result.baseline is None else ""
-        if result.same_weights or one.verdict() == "same":
-            return "0\nto the bit" if result.same_weights else "0"
-        if one.high is None:
-            return f"{signed(one.mean, 4)}\none seed"
-        noise = ", within noise" if one.verdict() == "noise" else ""
-        return f"{signed(one.mean, 4)}\n± {signed(one.high - one.mean, 4, plus=False)}{noise}"
+        if result.baseline is None:
+            return "baseline"
+        if result.same_weights and name in result.differences:
+            return "0\nsame weights"
+        return _difference(result.differences.get(name))
 
     return text
 
 
-def _speed(result: Result) -> str:
-    return "1" if result.baseline is None else _times(result.speed_up)
+def _difference(number: Interval | None) -> str:
+    if number is None:
+        return ""
+    if number.verdict() == "same":
+        return "0"
+    if number.high is None:
+        return f"{signed(number.mean, 4)}\none seed"
+    noise = ", within noise" if number.verdict() == "noise" else ""
+    half = signed(number.high - number.mean, 4, plus=False)
+    return f"{signed(number.mean, 4)}\n± {half}{noise}"
 
 
-def _sooner(result: Result) -> str:
+def _times(number: Interval | None) -> str:
+    if number is None:
+        return ""
+    if number.low is None or number.high is None:
+        return f"{number.mean:.2f}×"
+    noise = ", within noise" if number.verdict(1.0) in ("noise", "same") else ""
+    return f"{number.mean:.2f}×\n{number.low:.2f} to {number.high:.2f}{noise}"
+
+
+def _to_auc(result: Result) -> str:
     if not result.to_auc:
         return "not reached"
     seconds = sum(result.to_auc.values()) / len(result.to_auc)
-    times = _times(result.sooner).replace("\n", ", ")
-    return f"{compact(seconds)} s\n{times}".rstrip()
+    return f"{compact(seconds)} s\n{_times(result.sooner).replace(chr(10), ', ')}".rstrip()
 
 
-def _times(one: Interval | None) -> str:
-    if one is None:
-        return ""
-    if one.low is None or one.high is None:
-        return f"{one.mean:.2f}×"
-    words = ", within noise" if one.verdict(1.0) in ("noise", "same") else ""
-    return f"{one.mean:.2f}×\n{_ratio(one.low)} to {_ratio(one.high)}{words}"
+def _skipped(result: Result) -> str:
+    frozen = result.mean("row_updates_frozen")
+    if frozen:
+        return f"{frozen:.1%}\nof row updates"
+    return f"{result.mean('skip_share'):.1%}"
 
 
-def _ratio(value: float) -> str:
-    """Two runs on a busy machine can be so far apart that two decimals say nothing."""
-    return f"{value:.2f}" if 0.01 <= value < 100 else compact(value)
+def _of_skipped(name: str, shown: Callable[[float], str]) -> Cell:
+    def text(result: Result) -> str:
+        means = (result.means.get(f"{name}_{which}") for which in ("skipped", "trained"))
+        texts = ["none" if mean is None else shown(mean.mean) for mean in means]
+        return f"{texts[0]}\ntrained {texts[1]}" if result.setting.skips else ""
+
+    return text
 
 
-def _found(result: Result) -> str:
-    """Of a strategy without a fast tier nothing is found there, which is not worth a word."""
-    tier = "bytes_moved_per_input" in result.values
-    return f"{result.means['hot_access_share'].mean:.1%}" if tier else ""
+def _decimals(digits: int) -> Callable[[float], str]:
+    return lambda value: f"{value:.{digits}f}"
 
 
-def _seeds(result: Result) -> str:
-    return str(len({run.seed for run in result.variant.runs}))
-
-
-FIELDS = (
-    Field("strategy", lambda one: one.label),
-    Field("seeds", _seeds),
-    Field("inputs/s", _mean("inputs_per_second", compact)),
-    Field("speed-up", _speed),
-    Field("AUC", _spread("auc", 4)),
-    Field("change of AUC", _change("auc")),
-    Field("to the same AUC", _sooner),
-    Field("logloss", _spread("logloss", 4)),
-    Field("change of logloss", _change("logloss")),
-    Field("NE", _spread("normalized_entropy", 4)),
-    Field("change of NE", _change("normalized_entropy")),
-    Field("skipped", _mean("skip_share", lambda share: f"{share:.1%}")),
-    Field("found in fast tier", _found),
-    Field("bytes moved an input", _mean("bytes_moved_per_input", size)),
-    Field("host memory", _mean("host_bytes", size)),
-    Field("device memory", _mean("device_bytes", size)),
+FIELDS: dict[str, Cell] = {
+    "strategy": lambda result: result.label,
+    "seeds": lambda result: str(result.setting.seeds),
+    "examples/s": _with_interval("inputs_per_second", compact),
+    "speed-up": lambda result: "1" if result.baseline is None else _times(result.speed_up),
+    "AUC": _with_interval("auc", _decimals(4)),
+    "change of AUC": _change("auc"),
+    "skipped": _skipped,
+    "beside random": lambda result: _difference(result.beside_random),
+    "to the same AUC": _to_auc,
+    "train": _mean("train_seconds", lambda seconds: f"{compact(seconds)} s"),
+    "logloss": _with_interval("logloss", _decimals(4)),
+    "change of logloss": _change("logloss"),
+    "NE": _with_interval("normalized_entropy", _decimals(4)),
+    "change of NE": _change("normalized_entropy"),
+    "calibration": _mean("calibration", _decimals(3)),
+    "label rate of skipped": _of_skipped("label_rate", percent),
+    "loss of skipped": _of_skipped("loss", _decimals(4)),
+    "deciding": _mean("deciding_seconds", lambda seconds: f"{compact(seconds)} s"),
+    "found in fast tier": _mean("hot_access_share", lambda share: f"{share:.1%}"),
+    "bytes moved an example": _mean("bytes_moved_per_input", size),
+    "host memory": _mean("host_bytes", size),
+    "device memory": _mean("device_bytes", size),
+}
+"""The columns: what a result shows in each, after a line end how certain it is."""
+SHORT = (
+    *("strategy", "seeds", "examples/s", "speed-up", "AUC", "change of AUC", "skipped"),
+    *("beside random", "to the same AUC"),
 )
-SHORT = ("strategy", "seeds", "inputs/s", "speed-up", "AUC", "change of AUC", "to the same AUC")
-"""The columns of the answer; the others are beside it."""
+"""The columns of the first table; the others are in a second one."""
+_IDLE = ("", "0 B", "0.0%")
 
 
 def cells(
     results: Sequence[Result], only: Sequence[str] | None = None
 ) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows; columns with nothing to say are left out.
+    """Headings and rows; a column without content is left out.
 
     Args:
-        results: One for each row.
+        results: One result for each row.
         only: The headings to keep; None keeps all.
     """
-    kept = []
-    for field in FIELDS:
-        texts = [field.text(one) for one in results]
-        idle = field.name in ("skipped", "device memory") and not any(map(_is_some, texts))
-        wanted = only is None or field.name in only
-        if wanted and any(texts) and not idle:
-            kept.append((field.name, texts))
-    rows = [list(row) for row in zip(*(texts for _, texts in kept), strict=True)]
-    return [name for name, _ in kept], rows
+    columns = {
+        name: [cell(result) for result in results]
+        for name, cell in FIELDS.items()
+        if only is None or name in only
+    }
+    columns = {name: texts for name, texts in columns.items() if not set(texts) <= set(_IDLE)}
+    return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
 
-def as_csv(settings: Sequence[tuple[str, Sequence[Result]]]) -> str:
-    """Every measure of every variant as numbers, a line each; empty where there is none.
+def as_csv(groups: Sequence[tuple[str, Sequence[Result]]]) -> str:
+    """Every measure of every setting as numbers, one line for each setting.
 
     Args:
-        settings: The label of each setting, and its results.
+        groups: The label of each group, and its results.
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    names = list(MEASURES)
-    compared = ["auc", "logloss", "normalized_entropy"]
-    head = ["setting", "variant", "baseline", "seeds", "same_weights"]
-    head += [f"{name}{end}" for name in names for end in ("", "_low", "_high")]
-    head += [f"{name}_change{end}" for name in compared for end in ("", "_low", "_high")]
-    head += [f"{n}{end}" for n in ("speed_up", "sooner") for end in ("", "_low", "_high")]
-    writer.writerow(head)
-    for label, results in settings:
-        for one in results:
-            base = one.baseline.label if one.baseline else ""
-            row: list[object] = [label, one.label, base, _seeds(one), one.same_weights]
-            row += [end for name in names for end in _ends(one.means.get(name))]
-            row += [end for name in compared for end in _ends(one.differences.get(name))]
-            row += [*_ends(one.speed_up), *_ends(one.sooner)]
-            writer.writerow(["" if cell is None else cell for cell in row])
+    changes = [f"{name}_change" for name in COMPARED]
+    intervals = [*MEASURES, *changes, "speed_up", "sooner", "beside_random"]
+    ends = [f"{name}{end}" for name in intervals for end in ("", "_low", "_high")]
+    writer.writerow(["group", "setting", "baseline", "seeds", "same_weights", *ends])
+    for label, results in groups:
+        for result in results:
+            numbers = [result.means.get(name) for name in MEASURES]
+            numbers += [result.differences.get(name) for name in COMPARED]
+            numbers += [result.speed_up, result.sooner, result.beside_random]
+            base = result.baseline.label if result.baseline else ""
+            row: list[object] = [label, result.label, base, result.setting.seeds]
+            row.append(result.same_weights)
+            for number in numbers:
+                row += number[:3] if number else [None] * 3
+            writer.writerow(row)
     return file.getvalue()
-
-
-def _ends(one: Interval | None) -> tuple[float | None, ...]:
-    return (None, None, None) if one is None else (one.mean, one.low, one.high)
-
-
-def _is_some(text: str) -> bool:
-    return text not in ("", "0 B", "0.0%")

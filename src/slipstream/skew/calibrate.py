@@ -24,7 +24,7 @@ from slipstream.errors import ConfigError
 from slipstream.models.inputs import LINEAR
 from slipstream.skew.passes import add_accesses, no_accesses
 from slipstream.skew.popularity import row_bytes
-from slipstream.student import t_quantile
+from slipstream.t_distribution import t_quantile
 
 CHUNKS, CHUNK_ROWS, CONFIDENCE = 35, 1024, 0.999
 _CONSECUTIVE = 512

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slipstream.student import t_quantile
+from slipstream.t_distribution import t_quantile
 
 
 class Yardstick(NamedTuple):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from slipstream.student import t_below, t_quantile
+from slipstream.t_distribution import t_below, t_quantile
 
 
 @pytest.mark.parametrize(

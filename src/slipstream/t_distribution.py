@@ -1,4 +1,4 @@
-"""Student's t: how far a mean of few values may be from the true one."""
+"""Student's t distribution, for means of few values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=256)
 def t_quantile(probability: float, freedom: int) -> float:
-    """The value below which Student's t is with a probability above one half.
+    """The value below which Student's t lies with this probability, which is above one half.
 
     Example:
         >>> round(t_quantile(0.975, 4), 4)
@@ -24,7 +24,7 @@ def t_quantile(probability: float, freedom: int) -> float:
 
 
 def t_below(value: float, freedom: int) -> float:
-    """The probability that Student's t is below a value that is at least 0.
+    """The probability that Student's t lies below a value of at least 0.
 
     For whole degrees of freedom it is a finite sum of powers of a cosine.
     """
