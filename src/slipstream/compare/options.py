@@ -61,9 +61,8 @@ def read_options(
             f"The preset {chosen['preset']} names its own strategies and rules: leave "
             "--strategies and --skip out."
         )
-    choices = Choices(
-        **{"strategies": all_strategies(), "all": "strategies" not in chosen} | chosen
-    )
+    default: dict[str, Any] = {"strategies": all_strategies(), "all": "strategies" not in chosen}
+    choices = Choices(**default | chosen)
     if not choices.strategies:
         raise ConfigError(f"No strategy is named. Choose from {', '.join(STRATEGIES)}.")
     return config, choices
@@ -78,14 +77,14 @@ def all_strategies() -> list[str]:
 def _check(section: Any, where: str) -> None:
     if not isinstance(section, dict):
         raise ConfigError(f"{where} is {section!r}; it must be a mapping of keys.")
-    kinds = {"preset": (str, "a name"), "seeds": (int, "a number of at least 1")}
-    kinds |= {"grid": (dict, "a mapping of keys")}
+    kinds = {"preset": "a name", "seeds": "a number of at least 1", "grid": "a mapping of keys"}
+    types: dict[str, type] = {"preset": str, "seeds": int, "grid": dict}
     for key, value in section.items():
         if key not in _KEYS:
             raise ConfigError(f"{where} has no key {key!r}.{did_you_mean(str(key), _KEYS)}")
-        kind, words = kinds.get(key, (list, "a list of names"))
-        if type(value) is not kind or (key == "seeds" and value < 1):
-            raise ConfigError(f"{where}: {key} is {value!r}; it must be {words}.")
+        if type(value) is not types.get(key, list) or (key == "seeds" and value < 1):
+            kind = kinds.get(key, "a list of names")
+            raise ConfigError(f"{where}: {key} is {value!r}; it must be {kind}.")
         if key == "grid":
             for name, values in value.items():
                 check_values(str(name), values)
