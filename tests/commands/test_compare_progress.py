@@ -4,7 +4,7 @@ import pytest
 from report.made_runs import run as made_run
 from rich.console import Console
 
-from slipstream.commands import terminal
+from slipstream.commands import compare_progress, terminal
 from slipstream.commands.compare_progress import CompareProgress, print_results
 from slipstream.compare.folder import Folder
 from slipstream.compare.grid import Choices, planned_runs
@@ -41,7 +41,8 @@ def test_each_run_that_ends_or_fails_has_a_line(progress):
     assert progress.summary() == "1 of 4 runs have ended, 1 failed, about 20 s left"
 
 
-def test_a_terminal_also_shows_the_run_that_is_trained_now(progress):
+def test_a_terminal_also_shows_the_run_that_is_trained_now(progress, monkeypatch):
+    monkeypatch.setattr(compare_progress, "can_redraw", lambda _: True)
     console = Console(width=100, file=io.StringIO(), force_terminal=True, _environ={})
     with progress.shown(console) as on_event:
         on_event(Event(RUNS[1], "running", {"position": 5000, "auc": 0.7}, seconds=4.0))

@@ -82,7 +82,8 @@ def _check(section: Any, where: str) -> None:
     for key, value in section.items():
         if key not in _KEYS:
             raise ConfigError(f"{where} has no key {key!r}.{did_you_mean(str(key), _KEYS)}")
-        if type(value) is not types.get(key, list) or (key == "seeds" and value < 1):
+        right = isinstance(value, types.get(key, list)) and not isinstance(value, bool)
+        if not right or (key == "seeds" and value < 1):
             kind = kinds.get(key, "a list of names")
             raise ConfigError(f"{where}: {key} is {value!r}; it must be {kind}.")
         if key == "grid":
