@@ -124,8 +124,8 @@ def torch_embeddings() -> Callable[..., None]:
 
 def our_layout(optimizer: str):
     """The tables, all with one optimizer."""
-    from slipstream.embedding.optimizers import row_optimizer
-    from slipstream.embedding.spec import Feature, Layout, TableSpec
+    from slipstream.tables.optimizers import row_optimizer
+    from slipstream.tables.spec import Feature, Layout, TableSpec
 
     one = row_optimizer(optimizer, lr=LR)
     rows = table_rows()
@@ -135,8 +135,8 @@ def our_layout(optimizer: str):
 
 def our_embeddings(optimizer: str) -> Callable[..., None]:
     """Plan, lookup and update; the gradient is one."""
-    from slipstream.embedding.tables import Embeddings
-    from slipstream.placement.resident import Resident
+    from slipstream.tables.no_cache import Resident
+    from slipstream.tables.tables import Embeddings
     from slipstream.training.memory import keep_memory
 
     keep_memory()
@@ -162,13 +162,13 @@ def our_step(precision: str, compiled: bool) -> Callable[..., None]:
     from slipstream.config import Dense
     from slipstream.data.batch import Batch
     from slipstream.data.schema import Column, Schema, Table
-    from slipstream.embedding.optimizers import Sgd
-    from slipstream.embedding.tables import Embeddings
     from slipstream.models import build_model
     from slipstream.pipeline.dense import DensePart
     from slipstream.pipeline.engine import Engine
-    from slipstream.placement.resident import Resident
-    from slipstream.plan import Planner
+    from slipstream.tables.no_cache import Resident
+    from slipstream.tables.optimizers import Sgd
+    from slipstream.tables.plan import Planner
+    from slipstream.tables.tables import Embeddings
     from slipstream.training.memory import keep_memory
 
     keep_memory()

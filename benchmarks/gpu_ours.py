@@ -14,7 +14,7 @@ from gpu_watch import Busy, Compiled, Threads, wait_for
 
 from slipstream import Dataset, estimate
 from slipstream.config import Config
-from slipstream.placement.counting import per_input
+from slipstream.pipeline.place.counting import per_input
 from slipstream.training import build, loop
 from slipstream.training.memory import device_bytes
 from slipstream.training.state import Hooks

@@ -12,7 +12,7 @@ from gpu_watch import timed
 from torch import Tensor, nn
 
 from slipstream import CapturedStep, Dataset, EmbeddingTables, Loader, RowwiseAdagrad
-from slipstream.ordering import InputOrder
+from slipstream.order import InputOrder
 from slipstream.pipeline.engine import weighted_loss
 
 

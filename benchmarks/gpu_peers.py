@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from slipstream import Batch, Dataset, InputOrder, Loader
 from slipstream.config import Config
-from slipstream.embedding.spec import Embedded
 from slipstream.pipeline.engine import weighted_loss
+from slipstream.tables.spec import Embedded
 from slipstream.training import build
 
 _FILLING, _FILLING_SIZE = 160, 16384  # batches, and inputs of one: FBGEMM's cache is full then

@@ -28,15 +28,15 @@ import torch
 from slipstream.data.batch import Batch
 from slipstream.data.synthetic.powerlaw import PowerLaw
 from slipstream.data.synthetic.shapes import SHAPES
-from slipstream.embedding.spec import Layout
+from slipstream.pipeline.place.budget import budget_bytes, rooms, row_bytes
+from slipstream.pipeline.place.counting import count, nothing_carried, per_input
+from slipstream.pipeline.place.popularity import Refresh
+from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tiered import Tiered
 from slipstream.pipeline.strategies import STRATEGIES, Tier
-from slipstream.placement.budget import budget_bytes, rooms, row_bytes
-from slipstream.placement.counting import count, nothing_carried, per_input
-from slipstream.placement.popularity import Refresh
-from slipstream.placement.resident import Resident
-from slipstream.placement.tier import Room
-from slipstream.placement.tiered import Tiered
-from slipstream.plan import Planner
+from slipstream.tables.no_cache import Resident
+from slipstream.tables.plan import Planner
+from slipstream.tables.spec import Layout
 from slipstream.training.memory import keep_memory
 
 EPOCH = 39_291_958  # inputs of Criteo Kaggle's six days of training

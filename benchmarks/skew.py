@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from slipstream import Dataset, Recipe, synthesize
-from slipstream.report.page import standalone
-from slipstream.report.svg import Axis, Plot, Series
-from slipstream.skew import access_curve, pooled, top_share
+from slipstream.analyze.profile import access_curve, pooled, top_share
+from slipstream.analyze.report.page import standalone
+from slipstream.analyze.report.svg import Axis, Plot, Series
 
 SHAPES = ("small", "criteo-kaggle", "avazu", "taobao")
 SHARES = (0.001, 0.01, 0.068, 0.1)

@@ -57,12 +57,12 @@ POINTS = {
     "stepping": (CARRIER, "Carrier", "arrive"),
     "what a step gives": (CARRIER, "Carrier", "leave"),
     "landing": (CARRIER, "Carrier", "landed"),
-    "learning what to skip": ("slipstream.skipping.skipper", "Skipper", "after"),
-    "waiting for what is skipped": ("slipstream.skipping.decision", "Decisions", "wait_for"),
+    "learning what to skip": ("slipstream.skip.skipper", "Skipper", "after"),
+    "waiting for what is skipped": ("slipstream.skip.decision", "Decisions", "wait_for"),
 }
 ON_STREAM = ("arrive", "leave")  # by the thread whose stream computes
 STREAM = ("slipstream.gpu.streams", "Stream", "used")
-PLANS = ("slipstream.plan", "Planner", "plans")
+PLANS = ("slipstream.tables.plan", "Planner", "plans")
 
 
 class Round(NamedTuple):

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from slipstream import Batch, Dataset, Loader, Recipe, synthesize
 from slipstream.config import Config
 from slipstream.pipeline.engine import Engine
-from slipstream.plan import Placement, Planner
+from slipstream.tables.plan import Placement, Planner
 from slipstream.training import build
 from slipstream.training.loop import train
 from slipstream.training.memory import keep_memory

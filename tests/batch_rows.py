@@ -1,6 +1,6 @@
 """The rows that each batch needs, found without a planner of tiers."""
 
-from slipstream.placement.resident import Resident
+from slipstream.tables.no_cache import Resident
 
 
 def rows_of_batches(layout, singles, batches):

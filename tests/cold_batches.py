@@ -5,8 +5,8 @@ import torch
 from hypothesis import strategies as st
 
 from slipstream.data.batch import Batch, Together
-from slipstream.embedding.spec import Feature, Layout, TableSpec
-from slipstream.placement.tier import Room
+from slipstream.pipeline.place.tier import Room
+from slipstream.tables.spec import Feature, Layout, TableSpec
 
 
 def layout_of(rows, dims=(2,)):

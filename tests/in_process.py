@@ -2,8 +2,8 @@
 
 from typer.testing import CliRunner
 
-from slipstream.cli import app
-from slipstream.commands import terminal
+from slipstream.cli import terminal
+from slipstream.cli.app import app
 
 
 def run(*words: object, **env: str):

@@ -175,7 +175,7 @@ def _warm() -> None:
 
     import slipstream
     from slipstream.config import Config, Embedding
-    from slipstream.plan import Planner
+    from slipstream.tables.plan import Planner
     from slipstream.training import build, loop  # noqa: F401
 
     lists = slipstream.Lists.of([[0, 1], [], [1]] * 4, "sequence")

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from slipstream import Column, Schema, Table
-from slipstream.embedding.spec import Embedded, Layout
+from slipstream.tables.spec import Embedded, Layout
 
 # One of each: single, shared table, pooled lists, a history with its target, dense values.
 EVERYTHING = Schema(

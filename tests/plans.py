@@ -6,12 +6,12 @@ import torch
 from slipstream import Column, Schema, Table
 from slipstream.config import Dense
 from slipstream.data.batch import ListBatch
-from slipstream.embedding.tables import Embeddings
 from slipstream.models import build_model
 from slipstream.pipeline.dense import DensePart
 from slipstream.pipeline.engine import Engine
-from slipstream.placement.resident import Resident
-from slipstream.plan import Plan
+from slipstream.tables.no_cache import Resident
+from slipstream.tables.plan import Plan
+from slipstream.tables.tables import Embeddings
 
 ROWS = (40, 3, 11, 25)
 SCHEMA = Schema(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from slipstream.embedding.optimizers import OPTIMIZERS
-from slipstream.embedding.spec import Layout, TableSpec
-from slipstream.embedding.store import RowStore
+from slipstream.tables.optimizers import OPTIMIZERS
+from slipstream.tables.spec import Layout, TableSpec
+from slipstream.tables.store import RowStore
 
 STORAGES = ("fp32", "fp64", "bf16", "split-bf16")
 

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from slipstream.ahead import Ahead, little_interrupted
+from slipstream.background import Ahead, little_interrupted
 
 
 def threads():

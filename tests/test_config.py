@@ -28,9 +28,9 @@ from slipstream.config.keys import keys_of, section_of, without_none
 from slipstream.config.mapping import leaves, paths_of
 from slipstream.config.reference import with_table
 from slipstream.config.sections import _OPTIONS, _ROW_OPTIONS, InitName, StorageName
-from slipstream.embedding import spec
-from slipstream.embedding.optimizers import OPTIMIZERS, Adam, Sgd
 from slipstream.pipeline.schedule import rate
+from slipstream.tables import spec
+from slipstream.tables.optimizers import OPTIMIZERS, Adam, Sgd
 
 PAGE = Path(__file__).parents[1] / "docs" / "config.md"
 NAME = st.one_of(st.text(min_size=1, max_size=8), st.sampled_from(["1e5", "on", "a.b", "~", "08"]))

@@ -6,10 +6,10 @@ from collections import deque
 
 import numpy as np
 import torch
-from embedding.layouts import placement_of
+from tables.layouts import placement_of
 
-from slipstream.embedding.tables import Embeddings
-from slipstream.plan import Plan, Planner
+from slipstream.tables.plan import Plan, Planner
+from slipstream.tables.tables import Embeddings
 
 AHEAD = 3
 

@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from embedding.layouts import OPTIMIZERS, batch_of, layouts, placement_of
 from hypothesis import strategies as st
+from tables.layouts import OPTIMIZERS, batch_of, layouts, placement_of
 
 from slipstream.data.batch import Batch, ListBatch
-from slipstream.embedding.spec import Layout
-from slipstream.placement.tier import Room
-from slipstream.placement.tiered import Tiered
-from slipstream.plan import Plan, Planner
+from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tiered import Tiered
+from slipstream.tables.plan import Plan, Planner
+from slipstream.tables.spec import Layout
 
 
 class Trace(NamedTuple):

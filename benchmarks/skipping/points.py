@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from benchmarks.skipping.ledger import Outcome, Task
 from benchmarks.skipping.settled import Standing, standing
 
-from slipstream.report.statistics import Interval, interval
+from slipstream.analyze.report.statistics import Interval, interval
 
 FULL = "none"
 CONTROL = "control"

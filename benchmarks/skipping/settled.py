@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from slipstream.report.statistics import interval
+from slipstream.analyze.report.statistics import interval
 
 FEWEST = 3
 """Two seeds are often alike by chance, and would settle anything."""

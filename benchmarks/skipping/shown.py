@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from benchmarks.skipping.points import FULL, Found, Point, control_at, ratio
 from benchmarks.skipping.tasks import CONTROLS, NAMES
 
-from slipstream.report.page import standalone
-from slipstream.report.statistics import Interval, interval
-from slipstream.report.svg import COLOURS, Axis, Plot, Series
+from slipstream.analyze.report.page import standalone
+from slipstream.analyze.report.statistics import Interval, interval
+from slipstream.analyze.report.svg import COLOURS, Axis, Plot, Series
 
 HEADS = (
     *("rule", "asked", "skipped", "AUC lost", "95 %", "settled", "seeds"),

@@ -12,7 +12,7 @@ from benchmarks.skipping.ledger import Task
 from benchmarks.skipping.tail import tail_keys
 
 from slipstream import Dataset, Recipe
-from slipstream.skipping.rules import RULES
+from slipstream.skip.rules import RULES
 
 PARTS = ("curves", "method", "overhead", "log")
 CONTROLS = ("random", "random-hot")

@@ -12,7 +12,7 @@ from typing import Literal
 
 from benchmarks.skipping.points import FULL, Point, Points, control_at, ratio
 
-from slipstream.report.statistics import Interval, interval
+from slipstream.analyze.report.statistics import Interval, interval
 
 RARE, COMMON = "3 % positive, stationary", "25 % positive, stationary"
 Word = Literal["reached", "MISSED", "undecided", "not measured"]

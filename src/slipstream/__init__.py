@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from slipstream.data.synthetic.synth import Recipe, synthesize
     from slipstream.data.tables import from_table
     from slipstream.data.verify import verify
-    from slipstream.embedding.module import EmbeddingTables
-    from slipstream.embedding.optimizers import Adagrad, Adam, RowwiseAdagrad, Sgd
-    from slipstream.embedding.spec import Feature, Init, TableSpec
     from slipstream.errors import CheckpointError, ConfigError, DataError, SlipstreamError
     from slipstream.models import MODELS, build_model
-    from slipstream.ordering.order import InputOrder
+    from slipstream.order.order import InputOrder
+    from slipstream.tables.module import EmbeddingTables
+    from slipstream.tables.optimizers import Adagrad, Adam, RowwiseAdagrad, Sgd
+    from slipstream.tables.spec import Feature, Init, TableSpec
     from slipstream.training.captured_step import CapturedStep
     from slipstream.training.estimate import estimate
     from slipstream.training.evaluate_run import evaluate_run
@@ -93,12 +93,12 @@ _WHERE = {
     "data.synthetic.synth": ("Recipe", "synthesize"),
     "data.tables": ("from_table",),
     "data.verify": ("verify",),
-    "embedding.module": ("EmbeddingTables",),
-    "embedding.optimizers": ("Adagrad", "Adam", "RowwiseAdagrad", "Sgd"),
-    "embedding.spec": ("Feature", "Init", "TableSpec"),
+    "tables.module": ("EmbeddingTables",),
+    "tables.optimizers": ("Adagrad", "Adam", "RowwiseAdagrad", "Sgd"),
+    "tables.spec": ("Feature", "Init", "TableSpec"),
     "errors": ("CheckpointError", "ConfigError", "DataError", "SlipstreamError"),
     "models": ("MODELS", "build_model"),
-    "ordering.order": ("InputOrder",),
+    "order.order": ("InputOrder",),
     "training.captured_step": ("CapturedStep",),
     "training.estimate": ("estimate",),
     "training.evaluate_run": ("evaluate_run",),

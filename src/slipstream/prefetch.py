@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 
 AHEAD = 64
 """Rows that a loop asks for ahead: as many as a processor can wait for, and its caches hold."""

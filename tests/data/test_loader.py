@@ -25,7 +25,7 @@ from slipstream.data import batch as batch_module
 from slipstream.data.batch import BatchReader
 from slipstream.data.gather import Gather
 from slipstream.data.inputs import Inputs
-from slipstream.ordering import Cut
+from slipstream.order import Cut
 
 
 def _expected(part, number):

@@ -5,19 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from embedding.layouts import OPTIMIZERS, batch_of, layouts, placement_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tables.layouts import OPTIMIZERS, batch_of, layouts, placement_of
 
 from slipstream.data.batch import ListBatch
-from slipstream.embedding.optimizers import Adam, RowwiseAdagrad, Sgd
-from slipstream.embedding.spec import Feature, Init, Layout, TableSpec
-from slipstream.embedding.tables import Embeddings
 from slipstream.errors import ConfigError
 from slipstream.gpu.step.arena import Arena
 from slipstream.gpu.step.frames import frames
 from slipstream.gpu.transfer.packing import Packing, needs, room_for
-from slipstream.plan import GroupPlan, Moves, Plan
+from slipstream.tables.optimizers import Adam, RowwiseAdagrad, Sgd
+from slipstream.tables.plan import GroupPlan, Moves, Plan
+from slipstream.tables.spec import Feature, Init, Layout, TableSpec
+from slipstream.tables.tables import Embeddings
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 NOTHING = Moves(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))

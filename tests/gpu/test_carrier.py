@@ -7,8 +7,6 @@ import pytest
 import torch
 
 from slipstream.data.batch import Batch
-from slipstream.embedding.spec import Feature, Layout, TableSpec
-from slipstream.embedding.tables import Embeddings
 from slipstream.gpu.planning.device_placement import DevicePlacement
 from slipstream.gpu.step.arena import Arena
 from slipstream.gpu.transfer import carrier as carrying
@@ -16,9 +14,11 @@ from slipstream.gpu.transfer import slot_contents as holding
 from slipstream.gpu.transfer.bundle import QueuedPlan, runs
 from slipstream.gpu.transfer.carrier import Carrier
 from slipstream.gpu.transfer.slot_contents import SlotContents
-from slipstream.placement.tier import Room
-from slipstream.placement.tiered import Tiered
-from slipstream.plan import Moves, Planner
+from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tiered import Tiered
+from slipstream.tables.plan import Moves, Planner
+from slipstream.tables.spec import Feature, Layout, TableSpec
+from slipstream.tables.tables import Embeddings
 
 LAYOUT = Layout((TableSpec("a", 9, 2),), (Feature("a", "a"),))
 

@@ -18,9 +18,9 @@ from slipstream.gpu.planning.cold_tier import ColdTier
 from slipstream.gpu.planning.device_placement import DevicePlacement, can_finish
 from slipstream.gpu.transfer.bundle import needs_of_all, runs
 from slipstream.gpu.transfer.packing import needs
-from slipstream.placement.tier import Room
-from slipstream.placement.tiered import Tiered
-from slipstream.plan import Planner
+from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tiered import Tiered
+from slipstream.tables.plan import Planner
 
 
 @settings(max_examples=40)

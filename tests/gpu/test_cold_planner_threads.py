@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from slipstream.gpu.planning import cold_kernels as kernels
 from slipstream.gpu.planning import cold_planner as planning_cold
 from slipstream.gpu.planning.cold_planner import ColdPlanner, _Emitting
-from slipstream.placement.tier import Room
+from slipstream.pipeline.place.tier import Room
 
 
 def slowly(random, work):

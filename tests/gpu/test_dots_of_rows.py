@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.library import opcheck
 
-from slipstream.embedding.optimizers import RowwiseAdagrad
-from slipstream.embedding.spec import Feature, Layout, TableSpec
-from slipstream.embedding.tables import Embeddings
 from slipstream.gpu.step.frames import Frame
+from slipstream.tables.optimizers import RowwiseAdagrad
+from slipstream.tables.spec import Feature, Layout, TableSpec
+from slipstream.tables.tables import Embeddings
 
 dots = pytest.importorskip("slipstream.gpu.kernels.dots", exc_type=ImportError)
 of_rows = pytest.importorskip("slipstream.gpu.kernels.dots_of_rows", exc_type=ImportError)

@@ -6,9 +6,9 @@ from gpu.test_arena import plan_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstream.embedding.optimizers import Sgd
-from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.gpu.step.frames import SIZES, frames, spans
+from slipstream.tables.optimizers import Sgd
+from slipstream.tables.spec import Feature, Layout, TableSpec
 
 LAYOUT = Layout((TableSpec("a", 3, 2, Sgd(0.1)),), (Feature("a", "a"),))
 

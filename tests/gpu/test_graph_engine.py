@@ -9,17 +9,17 @@ import torch
 from small_runs import clicks, config, lines, skewed, stop_after
 
 from slipstream import Lists
+from slipstream.analyze.verify import verify
 from slipstream.config import Dense
 from slipstream.data.loader import Loader
 from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.planning.device_placement import DevicePlacement
 from slipstream.gpu.step.graph_engine import GraphEngine
 from slipstream.pipeline.dense import DensePart
-from slipstream.plan import Planner
+from slipstream.tables.plan import Planner
 from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints
 from slipstream.training.loop import StoppedError, train
-from slipstream.training.verify import verify
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SMALL = ("placement.fast_memory=60%", "placement.window=3", "placement.refresh_batches=4")

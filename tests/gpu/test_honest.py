@@ -5,9 +5,6 @@ import torch
 from gpu.test_arena import DEVICE, arena_of, packed, plan_of
 from torch.library import opcheck
 
-from slipstream.embedding.optimizers import Adagrad, Adam, RowwiseAdagrad, Sgd
-from slipstream.embedding.spec import Feature, Layout, TableSpec
-from slipstream.embedding.tables import Embeddings
 from slipstream.gpu.kernels import (
     copy_rows,
     dense_update,
@@ -19,6 +16,9 @@ from slipstream.gpu.kernels import (
 )
 from slipstream.gpu.kernels.find_slots import place
 from slipstream.gpu.step.arena import _TOUCHED
+from slipstream.tables.optimizers import Adagrad, Adam, RowwiseAdagrad, Sgd
+from slipstream.tables.spec import Feature, Layout, TableSpec
+from slipstream.tables.tables import Embeddings
 
 
 def numbers(*values, dtype=torch.int32):

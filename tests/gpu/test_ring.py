@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstream.data.batch import Together
-from slipstream.embedding.spec import Feature, Layout, TableSpec
 from slipstream.errors import SlipstreamError
 from slipstream.gpu.step.step_buffers import PageCursor
 from slipstream.gpu.streams import Event
@@ -22,7 +21,8 @@ from slipstream.gpu.transfer.bundle import BUNDLES, PlanBundle, QueuedPlan, bund
 from slipstream.gpu.transfer.packing import Packing, inputs_of, needs, room_for
 from slipstream.gpu.transfer.ring import Ring
 from slipstream.gpu.transfer.sections import Section, Sections
-from slipstream.plan import ColdLookups, Emitted, GroupPlan, Moves, Plan, Touched
+from slipstream.tables.plan import ColdLookups, Emitted, GroupPlan, Moves, Plan, Touched
+from slipstream.tables.spec import Feature, Layout, TableSpec
 
 SECTIONS = Sections({"number": Section(torch.int32, (1,))})
 CPU = torch.device("cpu")

@@ -14,7 +14,7 @@ from slipstream.errors import DataError
 from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.step import scoring
 from slipstream.pipeline.engine import Engine
-from slipstream.plan import Planner
+from slipstream.tables.plan import Planner
 from slipstream.training import build
 from slipstream.training.loop import train
 

@@ -12,10 +12,10 @@ from small_runs import clicks, config, lines, skewed, stop_after
 from slipstream.errors import SlipstreamError
 from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.step.graph_engine import GraphEngine
-from slipstream.skipping import snapshots
-from slipstream.skipping.decision import Decisions
-from slipstream.skipping.foresight import Foresight
-from slipstream.skipping.skipper import Skipper
+from slipstream.skip import snapshots
+from slipstream.skip.decision import Decisions
+from slipstream.skip.foresight import Foresight
+from slipstream.skip.skipper import Skipper
 from slipstream.training.loop import StoppedError, train
 from slipstream.training.state import Hooks
 

@@ -9,8 +9,8 @@ from lookups import (
 )
 from torch import nn
 
-from slipstream.embedding.spec import Init
 from slipstream.models import build_model
+from slipstream.tables.spec import Init
 
 
 def test_equals_the_formula_with_all_pairs_written_out():

@@ -4,9 +4,9 @@ from lookups import EVERYTHING, dense_values, layer_by_layer, of_column, random_
 from torch import nn
 
 from slipstream import Column, Schema, Table
-from slipstream.embedding.spec import Embedded
 from slipstream.models import build_model
 from slipstream.models.dlrm import DotInteraction
+from slipstream.tables.spec import Embedded
 
 BATCH = 9
 ROWS = (40, 3, 11, 25)

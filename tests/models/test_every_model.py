@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from lookups import EVERYTHING, LENGTHS, dense_values, random_embedded, schemas
 
 from slipstream import ConfigError
-from slipstream.embedding.optimizers import Adagrad
-from slipstream.embedding.spec import Embedded
 from slipstream.models import MODELS, build_model
+from slipstream.tables.optimizers import Adagrad
+from slipstream.tables.spec import Embedded
 
 SMALL = {
     "dlrm": {"bottom": (5,), "top": (6,)},

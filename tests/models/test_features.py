@@ -1,9 +1,9 @@
 import torch
 from lookups import EVERYTHING, of_column, random_embedded
 
-from slipstream.embedding.optimizers import Adagrad
 from slipstream.models import build_model
 from slipstream.models.features import pick, width
+from slipstream.tables.optimizers import Adagrad
 
 NAMES = [column.name for column in EVERYTHING.columns]
 

@@ -2,9 +2,9 @@ import pytest
 from lookups import EVERYTHING, LENGTHS
 
 from slipstream import ConfigError, Schema
-from slipstream.embedding.optimizers import Adagrad, RowwiseAdagrad, Sgd
-from slipstream.embedding.spec import Init
 from slipstream.models import build_model
+from slipstream.tables.optimizers import Adagrad, RowwiseAdagrad, Sgd
+from slipstream.tables.spec import Init
 
 
 def test_a_table_takes_its_own_settings_then_those_of_all_then_the_models():

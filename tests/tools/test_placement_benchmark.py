@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiered_plans import skewed
 
-from slipstream.embedding.spec import Feature, Layout, TableSpec
+from slipstream.tables.spec import Feature, Layout, TableSpec
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 ONE = Layout((TableSpec("a", 9, 2),), (Feature("a", "a"),))

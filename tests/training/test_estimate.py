@@ -9,9 +9,9 @@ from trained import config_of, criteo_data
 
 from slipstream import Dataset, Recipe, synthesize
 from slipstream.config import Config
-from slipstream.embedding.tables import Embeddings
 from slipstream.gpu.memory_estimate import ring_bytes, what_fits
 from slipstream.gpu.planning import plan_ahead
+from slipstream.tables.tables import Embeddings
 from slipstream.training.build import model_of
 from slipstream.training.estimate import estimate
 from slipstream.training.memory import Peak, anonymous

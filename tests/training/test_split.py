@@ -8,7 +8,7 @@ from small_runs import clicks, config, skewed, stop_after
 from slipstream import Lists
 from slipstream.config import Config
 from slipstream.data.loader import Loader
-from slipstream.plan import Planner
+from slipstream.tables.plan import Planner
 from slipstream.training import build
 from slipstream.training.loop import StoppedError, train
 

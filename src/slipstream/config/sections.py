@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from slipstream.config.keys import Section, WrongKeyError, key, shown
 
 if TYPE_CHECKING:
-    from slipstream.embedding.optimizers import RowOptimizer
+    from slipstream.tables.optimizers import RowOptimizer
 
 # The same names as in `embedding/`, which takes seconds to import; a test compares them.
 RowOptimizerName = Literal["sgd", "adagrad", "rowwise_adagrad", "adam"]
@@ -130,7 +130,7 @@ class Embedding(Section):
         return everywhere, tables
 
     def _optimizer(self, table: Table) -> RowOptimizer:
-        from slipstream.embedding.optimizers import row_optimizer
+        from slipstream.tables.optimizers import row_optimizer
 
         name = table.optimizer or self.optimizer
         layers = (self, table) if name == self.optimizer else (table,)
@@ -288,7 +288,7 @@ class Log(Section):
 
 
 def _init(init: Init | None) -> dict[str, Any]:
-    from slipstream.embedding import spec
+    from slipstream.tables import spec
 
     return {} if init is None else {"init": spec.Init(init.kind, init.scale)}
 

@@ -18,7 +18,7 @@ from slipstream.data.dataset import Part
 from slipstream.data.gather import PAGE, Gather, page_start
 from slipstream.data.inputs import Array, Ragged
 from slipstream.data.layout import Field, fixed_fields
-from slipstream.ordering import Cut, joined
+from slipstream.order import Cut, joined
 from slipstream.quick import quick
 
 _TORCH = {"f4": torch.float32, "i4": torch.int32, "i8": torch.int64}

@@ -13,7 +13,7 @@ from slipstream.data.dataset import Part
 from slipstream.data.inputs import Array, Ragged
 from slipstream.data.layout import list_fields
 from slipstream.errors import DataError
-from slipstream.ordering.order import RUN
+from slipstream.order.order import RUN
 
 PAGE = 4096
 _WORDS = {4: np.int32, 8: np.int64}

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstream.arrays import Array
 from slipstream.data.schema import Column, Schema
 from slipstream.errors import DataError
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

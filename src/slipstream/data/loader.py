@@ -15,7 +15,7 @@ import torch
 from slipstream.data.batch import Batch, BatchReader, Look
 from slipstream.data.dataset import Part
 from slipstream.errors import ConfigError, SlipstreamError
-from slipstream.ordering import Cut, InputOrder, Order, check_share
+from slipstream.order import Cut, InputOrder, Order, check_share
 
 
 class Loader:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from slipstream.embedding.spec import Layout
-from slipstream.embedding.store import Record
 from slipstream.gpu.transfer.packing import room_for
-from slipstream.placement.tier import Room
+from slipstream.pipeline.place.tier import Room
+from slipstream.tables.spec import Layout
+from slipstream.tables.store import Record
 
 # Bytes for each lookup of a batch: what a plan has of it on the device, and what finding the rows
 # that it touches takes meanwhile.

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor, nn
 
-from slipstream.embedding.spec import Embedded, Init
 from slipstream.models.config import ModelConfig
 from slipstream.models.features import pick
 from slipstream.models.inputs import Inputs
 from slipstream.models.layers import dense_norm, mlp, normal
 from slipstream.models.model import Model
+from slipstream.tables.spec import Embedded, Init
 
 STD = 0.01
 

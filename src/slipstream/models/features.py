@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Generator, Tensor, nn
 
-from slipstream.embedding.spec import Layout
 from slipstream.errors import ConfigError
 from slipstream.models.layers import normal
+from slipstream.tables.spec import Layout
 
 
 class Adapt(nn.Module):  # type: ignore[misc]

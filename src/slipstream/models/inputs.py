@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipstream.data.schema import Schema
-from slipstream.embedding.optimizers import RowOptimizer
-from slipstream.embedding.spec import Feature, Init, Layout, TableSpec
 from slipstream.errors import ConfigError, did_you_mean
 from slipstream.models.config import whole
+from slipstream.tables.optimizers import RowOptimizer
+from slipstream.tables.spec import Feature, Init, Layout, TableSpec
 
 LINEAR = "/linear"
 SETTINGS = ("dim", "optimizer", "storage", "init")

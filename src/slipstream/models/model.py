@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 from torch import Generator, Tensor, nn
 
-from slipstream.embedding.spec import Embedded, Layout
 from slipstream.models.config import ModelConfig
 from slipstream.models.inputs import Inputs
+from slipstream.tables.spec import Embedded, Layout
 
 
 class Model(nn.Module):  # type: ignore[misc]

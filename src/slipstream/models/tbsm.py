@@ -10,7 +10,6 @@ import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Generator, Tensor, nn
 
 from slipstream.data.schema import Column
-from slipstream.embedding.spec import Embedded, Init
 from slipstream.errors import ConfigError
 from slipstream.models.config import ModelConfig
 from slipstream.models.dlrm import DotInteraction
@@ -18,6 +17,7 @@ from slipstream.models.features import Adapt, pick
 from slipstream.models.inputs import Inputs
 from slipstream.models.layers import dense_norm, mlp, normal
 from slipstream.models.model import Model
+from slipstream.tables.spec import Embedded, Init
 
 
 class Tbsm(Model):

@@ -8,13 +8,13 @@ from math import sqrt
 import torch
 from torch import Generator, Tensor, nn
 
-from slipstream.embedding.spec import Embedded, Init
 from slipstream.models.config import ModelConfig
 from slipstream.models.deepfm import linear_part
 from slipstream.models.features import pick, width
 from slipstream.models.inputs import Inputs
 from slipstream.models.layers import dense_norm, mlp
 from slipstream.models.model import Model
+from slipstream.tables.spec import Embedded, Init
 
 
 class WideDeep(Model):

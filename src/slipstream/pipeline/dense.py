@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from slipstream.config import Config
 from slipstream.config import Dense as DenseConfig
-from slipstream.embedding.spec import Embedded
 from slipstream.errors import ConfigError
+from slipstream.tables.spec import Embedded
 
 if TYPE_CHECKING:
     from slipstream.gpu.step.flat_optimizer import FlatOptimizer

@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from slipstream.data.batch import Batch
-from slipstream.embedding.spec import Embedded
-from slipstream.embedding.tables import Embeddings
 from slipstream.pipeline.dense import DensePart
-from slipstream.plan import Plan, Planner, lookup_of
+from slipstream.tables.plan import Plan, Planner, lookup_of
+from slipstream.tables.spec import Embedded
+from slipstream.tables.tables import Embeddings
 
 Scored = tuple[Batch, Tensor]
 """A batch and its logits."""

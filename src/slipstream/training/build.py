@@ -13,17 +13,15 @@ import torch
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.inputs import Array
-from slipstream.embedding.spec import Layout
-from slipstream.embedding.tables import Embeddings
 from slipstream.errors import ConfigError
 from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.planning.device_placement import DevicePlacement, can_finish
 from slipstream.models import MODELS, Model, build_model
-from slipstream.ordering import Apart, InputOrder, Order, Rates
+from slipstream.order import Apart, InputOrder, Order, Rates
 from slipstream.pipeline.dense import DensePart, worth_compiling
 from slipstream.pipeline.engine import Engine
-from slipstream.pipeline.strategies import Tier, answers
-from slipstream.placement.budget import (
+from slipstream.pipeline.place.accesses import Popularity, accesses_of, row_bytes
+from slipstream.pipeline.place.budget import (
     all_bytes,
     auto_bytes,
     budget_bytes,
@@ -31,17 +29,19 @@ from slipstream.placement.budget import (
     rooms,
     too_small_for_all,
 )
-from slipstream.placement.hot import HotInputs
-from slipstream.placement.popularity import Refresh
-from slipstream.placement.resident import Resident
-from slipstream.placement.tier import Room
-from slipstream.placement.tiered import Tiered
-from slipstream.placement.working_set import WorkingSet, working_set_bound, working_set_of
-from slipstream.plan import Placement
-from slipstream.skew.popularity import Popularity, accesses_of, row_bytes
-from slipstream.skipping.accesses import Reader
-from slipstream.skipping.hot import Hot, hot_rows
-from slipstream.skipping.rules import rule
+from slipstream.pipeline.place.hot import HotInputs
+from slipstream.pipeline.place.popularity import Refresh
+from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tiered import Tiered
+from slipstream.pipeline.place.working_set import WorkingSet, working_set_bound, working_set_of
+from slipstream.pipeline.strategies import Tier, answers
+from slipstream.skip.accesses import Reader
+from slipstream.skip.hot import Hot, hot_rows
+from slipstream.skip.rules import rule
+from slipstream.tables.no_cache import Resident
+from slipstream.tables.plan import Placement
+from slipstream.tables.spec import Layout
+from slipstream.tables.tables import Embeddings
 
 COUNTED = 1 << 20
 _OWN_KERNELS_DIM = 64  # up to which DLRM's interaction is a kernel of its own

@@ -10,19 +10,19 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from slipstream.ahead import Ahead, little_interrupted
+from slipstream.background import Ahead, little_interrupted
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
-from slipstream.embedding.module import EmbeddingTables
-from slipstream.embedding.spec import Embedded
 from slipstream.errors import ConfigError
 from slipstream.gpu.planning import plan_ahead
 from slipstream.pipeline.dense import DensePart, worth_compiling
 from slipstream.pipeline.engine import Engine, Stepped, weighted_loss
 from slipstream.pipeline.schedule import rate
 from slipstream.pipeline.strategies import answers
-from slipstream.plan import Plan, Planner
+from slipstream.tables.module import EmbeddingTables
+from slipstream.tables.plan import Plan, Planner
+from slipstream.tables.spec import Embedded
 from slipstream.training import build
 from slipstream.training.reading import loader_of
 

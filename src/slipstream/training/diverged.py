@@ -7,7 +7,7 @@ from torch import Tensor
 
 from slipstream.data.batch import Batch
 from slipstream.errors import SlipstreamError
-from slipstream.plan import Plan
+from slipstream.tables.plan import Plan
 
 _REMEDY = (
     "Try a lower learning rate (dense.lr, embedding.lr), warm-up (schedule.warmup_inputs) or "

@@ -15,8 +15,6 @@ from slipstream.data.dataset import Dataset
 from slipstream.data.inputs import Array
 from slipstream.data.layout import fixed_fields
 from slipstream.data.lookup import bytes_needed
-from slipstream.embedding.spec import Layout
-from slipstream.embedding.store import Record
 from slipstream.errors import ConfigError
 from slipstream.gpu.memory_estimate import (
     device_parts,
@@ -27,14 +25,16 @@ from slipstream.gpu.memory_estimate import (
 from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.transfer.bundle import BUNDLES, SCORED
 from slipstream.models import Model
+from slipstream.pipeline.place.accesses import Popularity
+from slipstream.pipeline.place.budget import lookups_beside, rows_beside
+from slipstream.pipeline.place.tier import Room
 from slipstream.pipeline.strategies import answers
-from slipstream.placement.budget import lookups_beside, rows_beside
-from slipstream.placement.tier import Room
-from slipstream.skew.popularity import Popularity
-from slipstream.skipping.context import used_up
-from slipstream.skipping.hot import hot_bytes
-from slipstream.skipping.rule import Rule
-from slipstream.skipping.rules import rule
+from slipstream.skip.context import used_up
+from slipstream.skip.hot import hot_bytes
+from slipstream.skip.rule import Rule
+from slipstream.skip.rules import rule
+from slipstream.tables.spec import Layout
+from slipstream.tables.store import Record
 from slipstream.training import build
 from slipstream.training.checkpoint.save import RANGE_BYTES
 from slipstream.training.footprint import step_bytes, without_values

@@ -12,7 +12,7 @@ from slipstream.data.batch import Batch
 from slipstream.data.dataset import Part
 from slipstream.data.loader import Loader
 from slipstream.pipeline.engine import Engine
-from slipstream.plan import Placement, Planner
+from slipstream.tables.plan import Placement, Planner
 from slipstream.training.diverged import diverged_at
 from slipstream.training.metrics import Metrics, Mode, Scores
 

@@ -10,9 +10,9 @@ import numpy as np
 from slipstream.data.batch import Batch, BatchReader
 from slipstream.data.dataset import Part
 from slipstream.data.inputs import Array
-from slipstream.ordering import Cut
+from slipstream.order import Cut
 from slipstream.pipeline.engine import Engine
-from slipstream.plan import Placement, Planner
+from slipstream.tables.plan import Placement, Planner
 
 
 class ExampleScorer:

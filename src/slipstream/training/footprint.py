@@ -12,8 +12,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from slipstream.embedding.spec import Embedded, Layout
 from slipstream.models import Model
+from slipstream.tables.spec import Embedded, Layout
 
 
 def without_values(make: Callable[[], Model]) -> Model:

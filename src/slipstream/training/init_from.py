@@ -14,13 +14,13 @@ from slipstream.data.dataset import Dataset
 from slipstream.data.encoder import dictionary_keys
 from slipstream.data.inputs import Array
 from slipstream.data.schema import Schema, Table
-from slipstream.embedding.spec import TableSpec
-from slipstream.embedding.store import RowStore
 from slipstream.errors import ConfigError, did_you_mean
 from slipstream.models import Model
 from slipstream.models.inputs import LINEAR
 from slipstream.pipeline.dense import weights_for
 from slipstream.pipeline.engine import Engine
+from slipstream.tables.spec import TableSpec
+from slipstream.tables.store import RowStore
 from slipstream.training.checkpoint import WholeCheckpoint, dense_of, rows_of
 from slipstream.training.checkpoint.contents import SavedTable
 from slipstream.training.checkpoint.restore import stored_weights

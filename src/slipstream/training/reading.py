@@ -10,9 +10,9 @@ from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
 from slipstream.gpu.planning import plan_ahead
-from slipstream.ordering import Order
-from slipstream.placement.tier import Room
-from slipstream.plan import Placement
+from slipstream.order import Order
+from slipstream.pipeline.place.tier import Room
+from slipstream.tables.plan import Placement
 
 
 def loader_of(

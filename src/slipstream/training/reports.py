@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from slipstream.plan import Plan
+from slipstream.tables.plan import Plan
 from slipstream.training.progress import Pace, Report
 from slipstream.training.recent import Lately, Recent
 from slipstream.training.run import Lines, Run

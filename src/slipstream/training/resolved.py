@@ -7,7 +7,7 @@ from dataclasses import replace
 from slipstream.config import Config
 from slipstream.errors import ConfigError
 from slipstream.gpu.planning import plan_ahead
-from slipstream.ordering import InputOrder
+from slipstream.order import InputOrder
 from slipstream.pipeline.strategies import answers
 from slipstream.training import build
 

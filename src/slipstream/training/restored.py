@@ -11,14 +11,14 @@ import torch
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.schema import Schema
-from slipstream.embedding.optimizers import Sgd
-from slipstream.embedding.tables import Embeddings
 from slipstream.errors import CheckpointError, DataError
 from slipstream.models import Model, build_model
 from slipstream.pipeline.dense import DensePart
 from slipstream.pipeline.engine import Engine
-from slipstream.placement.resident import Resident
-from slipstream.plan import Placement
+from slipstream.tables.no_cache import Resident
+from slipstream.tables.optimizers import Sgd
+from slipstream.tables.plan import Placement
+from slipstream.tables.tables import Embeddings
 from slipstream.training.checkpoint import WholeCheckpoint, load, newest
 from slipstream.training.fit import check_fits
 from slipstream.training.run import Run

@@ -11,10 +11,10 @@ from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
 from slipstream.errors import ConfigError
-from slipstream.ordering import InputOrder, Order
-from slipstream.ordering.apart import segment_at
+from slipstream.order import InputOrder, Order
+from slipstream.order.apart import segment_at
 from slipstream.pipeline.strategies import answers
-from slipstream.plan import Plan, Planner
+from slipstream.tables.plan import Plan, Planner
 from slipstream.training.checkpoint import WholeCheckpoint, newest
 from slipstream.training.run import Run
 from slipstream.training.state import State

@@ -11,19 +11,19 @@ from torch import Tensor
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset, Part
 from slipstream.data.loader import Loader
-from slipstream.embedding.spec import Layout
-from slipstream.ordering import Order
+from slipstream.order import Order
 from slipstream.pipeline.engine import Engine
+from slipstream.pipeline.place.tier import Room
 from slipstream.pipeline.strategies import answers
-from slipstream.placement.tier import Room
-from slipstream.plan import Moving, Plan
-from slipstream.skipping.accesses import Reader
-from slipstream.skipping.context import Context
-from slipstream.skipping.control import SIZE
-from slipstream.skipping.foresight import Foresight
-from slipstream.skipping.heard import Heard
-from slipstream.skipping.rules import rule
-from slipstream.skipping.skipper import Skipper
+from slipstream.skip.accesses import Reader
+from slipstream.skip.context import Context
+from slipstream.skip.control import SIZE
+from slipstream.skip.foresight import Foresight
+from slipstream.skip.heard import Heard
+from slipstream.skip.rules import rule
+from slipstream.skip.skipper import Skipper
+from slipstream.tables.plan import Moving, Plan
+from slipstream.tables.spec import Layout
 from slipstream.training import build
 from slipstream.training.example_scorer import ExampleScorer
 from slipstream.training.state import Hooks, State

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from slipstream.embedding.mover import Clock
 from slipstream.errors import SlipstreamError
-from slipstream.placement.counting import count, kept_rows, nothing_carried
-from slipstream.plan import Plan
+from slipstream.pipeline.place.counting import count, kept_rows, nothing_carried
+from slipstream.tables.mover import Clock
+from slipstream.tables.plan import Plan
 from slipstream.training.progress import Report
 
 _PHASES = ("data", "plan", "transfer", "step", "evaluate")

@@ -8,7 +8,7 @@ from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.manifest import versions
 from slipstream.pipeline.engine import Engine
-from slipstream.placement.counting import per_input
+from slipstream.pipeline.place.counting import per_input
 from slipstream.training import build
 from slipstream.training.checkpoint import weights_digest
 from slipstream.training.memory import device_bytes

@@ -13,16 +13,16 @@ from slipstream.config import Config
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset, Part
 from slipstream.data.loader import Loader
-from slipstream.embedding.mover import Clock
 from slipstream.errors import SlipstreamError
 from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.planning.plan_queue import PlanQueue
 from slipstream.models import Model
 from slipstream.pipeline.engine import Stepped
-from slipstream.placement.counting import found_out
-from slipstream.plan import Plan, Planner
-from slipstream.skew.popularity import row_bytes
-from slipstream.skipping.heard import Heard
+from slipstream.pipeline.place.accesses import row_bytes
+from slipstream.pipeline.place.counting import found_out
+from slipstream.skip.heard import Heard
+from slipstream.tables.mover import Clock
+from slipstream.tables.plan import Plan, Planner
 from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints, WholeCheckpoint, load
 from slipstream.training.diverged import diverged_after, diverged_in

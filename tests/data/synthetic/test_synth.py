@@ -170,7 +170,7 @@ def test_min_count_zero_keeps_every_row_of_the_shape(tmp_path):
 
 
 def test_a_higher_exponent_is_more_skewed(tmp_path):
-    from slipstream.skew import pooled, top_share
+    from slipstream.analyze.profile import pooled, top_share
 
     shares = []
     for exponent in (0.5, 1.0, 1.5):

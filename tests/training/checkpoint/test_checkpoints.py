@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from row_stores import fields, fill, stores_of, tables
 
-from slipstream.embedding.optimizers import Adagrad, Adam, RowwiseAdagrad, Sgd
-from slipstream.embedding.spec import TableSpec
 from slipstream.errors import CheckpointError, ConfigError
+from slipstream.tables.optimizers import Adagrad, Adam, RowwiseAdagrad, Sgd
+from slipstream.tables.spec import TableSpec
 from slipstream.training.checkpoint import save
 from slipstream.training.checkpoint.checkpoints import Checkpoints
 from slipstream.training.checkpoint.digest import weights_digest

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from row_stores import fields, fill, stores_of
 
-from slipstream.embedding.optimizers import Adagrad, Adam
-from slipstream.embedding.spec import TableSpec
+from slipstream.tables.optimizers import Adagrad, Adam
+from slipstream.tables.spec import TableSpec
 from slipstream.training.checkpoint import frozen_rows as frozen_module
 from slipstream.training.checkpoint import save
 from slipstream.training.checkpoint.checkpoints import Checkpoints

@@ -11,7 +11,7 @@ import pytest
 import torch
 from row_stores import stores_of
 
-from slipstream.embedding.spec import TableSpec
+from slipstream.tables.spec import TableSpec
 from slipstream.training.checkpoint import folders
 from slipstream.training.checkpoint.checkpoints import Checkpoints
 from slipstream.training.checkpoint.contents import state_text

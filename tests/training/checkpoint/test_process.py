@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from row_stores import fields, fill, stores_of
 
-from slipstream.embedding.optimizers import Adagrad
-from slipstream.embedding.spec import TableSpec
 from slipstream.errors import CheckpointError
+from slipstream.tables.optimizers import Adagrad
+from slipstream.tables.spec import TableSpec
 from slipstream.training.checkpoint import folders, save
 from slipstream.training.checkpoint.checkpoints import Checkpoints
 from slipstream.training.checkpoint.restore import load, newest

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from row_stores import fields, fill, stores_of
 
-from slipstream.embedding.optimizers import Adam
-from slipstream.embedding.spec import TableSpec
 from slipstream.errors import CheckpointError
+from slipstream.tables.optimizers import Adam
+from slipstream.tables.spec import TableSpec
 from slipstream.training.checkpoint.checkpoints import Checkpoints
 from slipstream.training.checkpoint.restore import newest
 from slipstream.training.checkpoint.tensor_file import arrays, pack, unpack

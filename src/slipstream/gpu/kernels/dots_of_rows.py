@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from slipstream.embedding.spec import InSlots
 from slipstream.gpu.kernels import dots
 from slipstream.gpu.kernels.rows import Shape
+from slipstream.tables.spec import InSlots
 
 
 def dot_interaction_of_rows(first: Tensor, vectors: Tensor, rows: InSlots) -> Tensor:

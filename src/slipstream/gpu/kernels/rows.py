@@ -9,8 +9,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from slipstream.embedding.spec import Group
-from slipstream.embedding.store import Record
+from slipstream.tables.spec import Group
+from slipstream.tables.store import Record
 
 FP32, FP64, BF16, SPLIT = (tl.constexpr(number) for number in range(4))
 _NUMBER = {"fp32": FP32, "fp64": FP64, "bf16": BF16, "split-bf16": SPLIT}

@@ -11,9 +11,9 @@ import numpy as np
 
 from slipstream.data.batch import Batch, Together
 from slipstream.data.inputs import Array
-from slipstream.embedding.spec import Group, Layout
 from slipstream.errors import DataError
 from slipstream.gpu.planning import cold_kernels
+from slipstream.tables.spec import Group, Layout
 
 
 class Kept(NamedTuple):

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slipstream.ahead import Ahead
+from slipstream.background import Ahead
 from slipstream.data.batch import Batch, Together
-from slipstream.embedding.spec import Layout
 from slipstream.errors import ConfigError
 from slipstream.gpu.planning.cold_lookups import Scanned, Scanner, kept_of, read_at_once, read_of
 from slipstream.gpu.planning.cold_tier import ColdPlan, ColdTier, plans_of
-from slipstream.placement.tier import Room
-from slipstream.plan import Emitted
+from slipstream.pipeline.place.tier import Room
+from slipstream.tables.plan import Emitted
+from slipstream.tables.spec import Layout
 
 _PENDING = 2  # times that batches have no slots yet while the window goes on behind them
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from slipstream.data.inputs import Array
-from slipstream.embedding.store import in_memory
 from slipstream.gpu.planning import cold_kernels
 from slipstream.gpu.planning.cold_lookups import Scanned
-from slipstream.placement.tier import Room
-from slipstream.plan import Emitted
+from slipstream.pipeline.place.tier import Room
+from slipstream.tables.plan import Emitted
+from slipstream.tables.store import in_memory
 
 
 class ColdPlan(NamedTuple):

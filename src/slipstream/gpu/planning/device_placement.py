@@ -10,15 +10,15 @@ import numpy as np
 import torch
 
 from slipstream.data.batch import Batch, Look
-from slipstream.embedding.spec import Layout
 from slipstream.gpu.planning.cold_lookups import kept_of
 from slipstream.gpu.planning.cold_planner import ColdPlanner
 from slipstream.gpu.planning.cold_tier import ColdPlan
-from slipstream.placement.resident import Resident
-from slipstream.placement.tier import Room
-from slipstream.placement.tiered import Tiered
-from slipstream.plan import ColdLookups, GroupPlan, Moves, Moving, Numbered, Placed
+from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tiered import Tiered
 from slipstream.quick import quick
+from slipstream.tables.no_cache import Resident
+from slipstream.tables.plan import ColdLookups, GroupPlan, Moves, Moving, Numbered, Placed
+from slipstream.tables.spec import Layout
 
 _NO_SLOTS = torch.empty((0, 0), dtype=torch.int64)
 _MOST_ROWS = 2**31

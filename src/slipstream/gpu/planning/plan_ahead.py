@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 
 from slipstream.config import Config
-from slipstream.ordering import InputOrder
+from slipstream.order import InputOrder
+from slipstream.pipeline.place.tier import Room
 from slipstream.pipeline.strategies import answers
-from slipstream.placement.tier import Room
-from slipstream.skipping.rules import rule as rule_of
+from slipstream.skip.rules import rule as rule_of
 
 PREPARED = 3
 """Plans whose rows are on their way while a step is at work; of a GPU, so many times as many."""

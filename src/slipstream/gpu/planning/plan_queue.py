@@ -6,13 +6,13 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 
-from slipstream.ahead import Ahead, little_interrupted
+from slipstream.background import Ahead, little_interrupted
 from slipstream.config import Config
 from slipstream.gpu.planning import plan_ahead
 from slipstream.pipeline.engine import Engine
+from slipstream.pipeline.place.tier import Room
 from slipstream.pipeline.schedule import rate
-from slipstream.placement.tier import Room
-from slipstream.plan import Plan
+from slipstream.tables.plan import Plan
 from slipstream.training.state import crossed
 
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from slipstream.embedding.spec import Embedded, Group, InSlots, Layout
 from slipstream.errors import ConfigError
 from slipstream.gpu.kernels import copy_rows, lookup, touched_rows, update
 from slipstream.gpu.kernels import find_slots as placing
 from slipstream.gpu.kernels.rows import Shape
 from slipstream.gpu.step.frames import Frame, whole
 from slipstream.gpu.transfer.group_packing import COUNTS
-from slipstream.plan import Moves, Numbered
+from slipstream.tables.plan import Moves, Numbered
+from slipstream.tables.spec import Embedded, Group, InSlots, Layout
 
 _TOUCHED = ("rows", "starts", "sources", "long_rows", "long_starts", "chunk_of")
 Packed = Mapping[str, Tensor]

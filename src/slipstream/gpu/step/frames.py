@@ -10,7 +10,7 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from slipstream.plan import Plan
+from slipstream.tables.plan import Plan
 
 SIZES = 8
 """How many sizes a frame can have."""

@@ -19,8 +19,6 @@ from torch import Tensor
 
 from slipstream.config import Config
 from slipstream.data.batch import Batch
-from slipstream.embedding.spec import Embedded
-from slipstream.embedding.tables import Embeddings
 from slipstream.gpu.kernels.loss import tell
 from slipstream.gpu.planning.plan_ahead import RECORDED, colder
 from slipstream.gpu.step.arena import Arena, Packed
@@ -36,7 +34,9 @@ from slipstream.gpu.transfer.ring import Pages
 from slipstream.models import Model
 from slipstream.pipeline.dense import DensePart
 from slipstream.pipeline.engine import Engine, Scored, Stepped, weighted_loss
-from slipstream.plan import Plan, Planner
+from slipstream.tables.plan import Plan, Planner
+from slipstream.tables.spec import Embedded
+from slipstream.tables.tables import Embeddings
 
 _BEFORE_RECORDING = 3
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]

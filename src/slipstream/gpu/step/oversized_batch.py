@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from slipstream.data.inputs import Array
-from slipstream.plan import GroupPlan, ListSlots, Moves, Plan
+from slipstream.tables.plan import GroupPlan, ListSlots, Moves, Plan
 
 _NONE = np.empty(0, dtype=np.int64)
 _NOTHING = Moves(_NONE, _NONE)

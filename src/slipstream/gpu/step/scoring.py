@@ -15,11 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.ahead import Ahead
+from slipstream.background import Ahead
 from slipstream.data.batch import Batch
 from slipstream.data.inputs import Array
-from slipstream.embedding.spec import Embedded
-from slipstream.embedding.store import RowStore
 from slipstream.gpu.kernels import lookup
 from slipstream.gpu.kernels.find_slots import place
 from slipstream.gpu.planning import cold_kernels
@@ -30,7 +28,9 @@ from slipstream.gpu.transfer.gather import SHARE, Pool
 from slipstream.gpu.transfer.packing import room_for
 from slipstream.gpu.transfer.ring import Pages, Ring
 from slipstream.gpu.transfer.sections import Section, Sections
-from slipstream.plan import Numbered
+from slipstream.tables.plan import Numbered
+from slipstream.tables.spec import Embedded
+from slipstream.tables.store import RowStore
 
 _WAITING = 2  # batches whose predictions are on their way
 _BEFORE_RECORDING = 2

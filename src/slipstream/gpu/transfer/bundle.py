@@ -14,7 +14,7 @@ from slipstream.data.inputs import Array
 from slipstream.gpu.streams import Event
 from slipstream.gpu.transfer.packing import Packing, inputs_of, needs
 from slipstream.gpu.transfer.ring import Pages
-from slipstream.plan import Emitted, Plan
+from slipstream.tables.plan import Emitted, Plan
 
 BUNDLES = 4
 """How many there is room for: one is stepped through, one waits, one is read, one is packed."""

@@ -20,8 +20,6 @@ from typing import NamedTuple
 import torch
 
 from slipstream.data.inputs import Array
-from slipstream.embedding.mover import BeforeWrite, Clock
-from slipstream.embedding.store import RowStore
 from slipstream.errors import SlipstreamError
 from slipstream.gpu.step.arena import Arena
 from slipstream.gpu.streams import Event, Stream
@@ -41,7 +39,9 @@ from slipstream.gpu.transfer.packing import Packing, room_for
 from slipstream.gpu.transfer.ring import NOTHING, Pages, Ring
 from slipstream.gpu.transfer.sections import Section, Sections
 from slipstream.gpu.transfer.slot_contents import SlotContents
-from slipstream.plan import Moves, Plan
+from slipstream.tables.mover import BeforeWrite, Clock
+from slipstream.tables.plan import Moves, Plan
+from slipstream.tables.store import RowStore
 
 _NOTHING, _THAT_COME, _ALL = range(3)  # which rows are on the host as they are on the device
 

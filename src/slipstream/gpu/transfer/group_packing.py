@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import torch
 
 from slipstream.data.inputs import Array
-from slipstream.embedding.spec import Group, Layout
-from slipstream.embedding.store import Record
 from slipstream.gpu.kernels.touched_rows import sizes
 from slipstream.gpu.transfer.compiled_packing import long_lists, long_sizes, narrow
 from slipstream.gpu.transfer.sections import Section
-from slipstream.plan import GroupPlan, Moves
+from slipstream.tables.plan import GroupPlan, Moves
+from slipstream.tables.spec import Group, Layout
+from slipstream.tables.store import Record
 
 COUNTS = ("touched", "long", "chunks", "fill", "evict", "cold")
 """What of a group is counted, in this order: the rest of its capacity is padding."""

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from slipstream.data.inputs import Array
-from slipstream.embedding.optimizers import RowOptimizer
-from slipstream.embedding.spec import Layout
 from slipstream.gpu.step import frames
 from slipstream.gpu.transfer.compiled_packing import pack_cold
 from slipstream.gpu.transfer.group_packing import GroupPacking, needs_of
 from slipstream.gpu.transfer.sections import Section, Sections
-from slipstream.plan import Emitted, Plan
+from slipstream.tables.optimizers import RowOptimizer
+from slipstream.tables.plan import Emitted, Plan
+from slipstream.tables.spec import Layout
 
 _SPARE = 1.25
 _OF_ROWS_THAT_COME = ("fill", "evict", "cold")

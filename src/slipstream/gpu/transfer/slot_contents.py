@@ -8,15 +8,15 @@ import numpy as np
 import torch
 
 from slipstream.data.inputs import Array
-from slipstream.embedding.mover import BeforeWrite
-from slipstream.embedding.store import RowStore
 from slipstream.errors import SlipstreamError
 from slipstream.gpu.step.arena import Arena
 from slipstream.gpu.transfer.bundle import Run
 from slipstream.gpu.transfer.gather import Pool, find, note, note_pages
 from slipstream.gpu.transfer.group_packing import tiers_of
 from slipstream.gpu.transfer.ring import Pages
-from slipstream.plan import Moves, Plan
+from slipstream.tables.mover import BeforeWrite
+from slipstream.tables.plan import Moves, Plan
+from slipstream.tables.store import RowStore
 
 _AT_ONCE = 1 << 18
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from slipstream.data.aside import locked
 from slipstream.data.inputs import Array
-from slipstream.embedding.store import RowStore
 from slipstream.errors import CheckpointError, ConfigError
+from slipstream.tables.store import RowStore
 from slipstream.training.checkpoint import folders
 from slipstream.training.checkpoint.contents import state_text
 from slipstream.training.checkpoint.frozen_rows import FrozenRows
@@ -34,7 +34,7 @@ class Checkpoints:
         keep: How many of them to keep. There are `keep + 1` on the disk while one is written.
 
     Example:
-        >>> from slipstream.embedding.spec import Layout, TableSpec
+        >>> from slipstream.tables.spec import Layout, TableSpec
         >>> store = RowStore(Layout((TableSpec("ad", 3, 2),), ()).groups[0])
         >>> with Checkpoints("checkpoints") as checkpoints:
         ...     checkpoints.begin(100, [store], {}, {"position": 6400})

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.embedding.store import RowStore
+from slipstream.tables.store import RowStore
 
 _BYTES_AT_ONCE = 1 << 22
 
@@ -24,7 +24,7 @@ def weights_digest(stores: Sequence[RowStore], tensors: dict[str, Tensor]) -> st
         tensors: Dense parameters, and what else should be alike.
 
     Example:
-        >>> from slipstream.embedding.spec import Layout, TableSpec
+        >>> from slipstream.tables.spec import Layout, TableSpec
         >>> store = RowStore(Layout((TableSpec("ad", 3, 2),), ()).groups[0])
         >>> before = weights_digest([store], {})
         >>> store.views["weight"][2, 1] = 1

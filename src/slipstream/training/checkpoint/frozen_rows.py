@@ -27,7 +27,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from slipstream.data.inputs import Array
-from slipstream.embedding.store import RowStore, in_memory
+from slipstream.tables.store import RowStore, in_memory
 
 _FIRST_BLOCK = 1 << 12
 _WIDE = 2**31  # from so many rows on a place takes 8 bytes
@@ -44,7 +44,7 @@ class FrozenRows:
         stores: The rows. They may be changed after `keep`.
 
     Example:
-        >>> from slipstream.embedding.spec import Layout, TableSpec
+        >>> from slipstream.tables.spec import Layout, TableSpec
         >>> store = RowStore(Layout((TableSpec("ad", 3, 2),), ()).groups[0])
         >>> frozen = FrozenRows([store])
         >>> frozen.keep(0, np.array([1]))

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from slipstream.data.inputs import Array
 from slipstream.data.manifest import FileInfo
-from slipstream.embedding.spec import TableSpec
-from slipstream.embedding.store import RowStore, encoded
 from slipstream.errors import CheckpointError, did_you_mean
+from slipstream.tables.spec import TableSpec
+from slipstream.tables.store import RowStore, encoded
 from slipstream.training.checkpoint import folders
 from slipstream.training.checkpoint.contents import (
     DENSE,

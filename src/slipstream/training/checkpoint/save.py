@@ -12,7 +12,7 @@ from pathlib import Path
 
 from slipstream.data.inputs import Array
 from slipstream.data.manifest import FileInfo
-from slipstream.embedding.store import RowStore
+from slipstream.tables.store import RowStore
 from slipstream.training.checkpoint import folders
 from slipstream.training.checkpoint.contents import (
     DENSE,

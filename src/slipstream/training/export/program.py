@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 
 from slipstream.data.schema import Schema
-from slipstream.embedding.spec import Embedded, Feature
 from slipstream.models import Model
+from slipstream.tables.spec import Embedded, Feature
 
 _EXAMPLE = 3
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.embedding.store import RowStore
+from slipstream.tables.store import RowStore
 from slipstream.training.checkpoint.tensor_file import entry_of, header
 
 SHARD_BYTES = 4 << 30

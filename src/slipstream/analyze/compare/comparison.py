@@ -1,0 +1,112 @@
+"""A comparison from beginning to end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from slipstream.analyze.compare.folder import Folder
+from slipstream.analyze.compare.grid import Choices, planned_runs
+from slipstream.analyze.compare.presets import scaled_to
+from slipstream.analyze.compare.runner import Event, OnEvent, run_all
+from slipstream.analyze.environment import environment
+from slipstream.analyze.report.table import as_csv
+from slipstream.analyze.report.write import Report, report_on
+from slipstream.config import Config
+from slipstream.data.dataset import Dataset
+from slipstream.errors import ConfigError, SlipstreamError
+from slipstream.training import build
+from slipstream.training.resolved import resolved
+
+
+class Comparison:
+    """Several strategies, models and seeds on the same data, in one folder.
+
+    Args:
+        base: The configuration that all runs share, with the data set.
+        choices: What they differ in.
+        out: The folder.
+
+    Example:
+        >>> base = slipstream.Config(data="clicks", batch_size=256)
+        >>> comparison = Comparison(base, Choices(["plain", "fast"], seeds=2), Path("compared"))
+        >>> [run.name for run in comparison.runs]
+        ['plain-seed0', 'fast-seed0', 'fast-seed1', 'plain-seed1']
+    """
+
+    def __init__(self, base: Config, choices: Choices, out: Path) -> None:
+        self.dataset = Dataset.open(base.data)
+        base = replace(base, data=str(Path(base.data).absolute()))
+        if choices.preset:
+            base = scaled_to(base, self.dataset)
+        self.folder = Folder(out)
+        self.runs = planned_runs(base, choices)
+
+    def check(self, *, leave_out: bool, warn: Callable[[str], None]) -> None:
+        """Find settings that cannot be trained before anything is trained.
+
+        Args:
+            leave_out: Whether to leave them out instead of raising an error.
+            warn: Called with a sentence for each setting that is left out.
+        """
+        for run in {run.setting: run for run in reversed(self.runs)}.values():
+            try:
+                build.model_of(run.config, self.dataset)
+                build.check_device(run.config)
+                build.check(run.config, self.dataset)
+                resolved(run.config, build.order_of(run.config, self.dataset))
+            except SlipstreamError as error:
+                if not leave_out or run.setting == "plain":
+                    raise ConfigError(f"{run.setting} cannot be trained. {error}") from None
+                warn(f"{run.setting} is left out: {error}")
+                self.runs = [other for other in self.runs if other.setting != run.setting]
+        if not self.runs:
+            raise ConfigError("None of these settings can be trained.")
+
+    def train(
+        self,
+        on_event: OnEvent,
+        *,
+        force: bool = False,
+        keep_checkpoints: bool = False,
+        seconds: float | None = None,
+    ) -> list[Event]:
+        """Train all runs that have not ended yet, and write the results after each run.
+
+        Args:
+            on_event: Called with every event of a run.
+            force: Replace an earlier comparison in the folder.
+            keep_checkpoints: Keep the weights of the runs.
+            seconds: Begin no further seed that would not end within this time.
+
+        Returns:
+            An event for each run that failed.
+        """
+        same = {"data": self.dataset.manifest.checksum}
+        self.folder.open(self.runs, {"same": same, "machine": environment()}, force=force)
+
+        def write_first(event: Event) -> None:
+            if event.state == "ended":
+                self._write_results(report_on([self.folder.path]))
+            on_event(event)
+
+        return run_all(self.folder, self.runs, write_first, keep_checkpoints, seconds)
+
+    def write(self) -> Report | None:
+        """Write the results and the report of the runs that have ended; None if none has."""
+        if not any(map(self.folder.ended, self.runs)):
+            return None
+        report = report_on([self.folder.path])
+        self._write_results(report)
+        report.write(self.folder.path / "report.html", self.folder.path / "plots")
+        return report
+
+    def _write_results(self, report: Report) -> None:
+        groups = [
+            {"group": label, "results": [result.to_json() for result in results]}
+            for label, results in report.results
+        ]
+        (self.folder.path / "results.json").write_text(json.dumps(groups, indent=2) + "\n")
+        (self.folder.path / "results.csv").write_text(as_csv(report.results), encoding="utf-8")

@@ -1,0 +1,67 @@
+"""Presets: named lists of settings to compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from slipstream.config import Config
+from slipstream.data.dataset import Dataset
+from slipstream.errors import ConfigError, did_you_mean
+from slipstream.skip.rules import RULES
+
+Keys = dict[str, Any]
+# The published method counts batches, bytes and sampled examples, and was measured on this much
+# data. On smaller data the same counts would never skip anything, so they are scaled down.
+_BATCHES, _OF_BATCHES = 1000, 44_766
+_SAMPLED_EXAMPLES = 45_841
+_HOT_BYTES, _HOT_SHARE = 256 << 20, 0.12
+_CONTROL_TARGETS = (0.1, 0.3, 0.5)
+
+
+def _skipping() -> Iterator[Keys]:
+    """Each block of skipping on and off, every rule, and thresholds, beside their controls."""
+    for strategy in ("plain", "slipstream"):
+        yield {"strategy": strategy, "skip.rule": "none"}
+        for target in _CONTROL_TARGETS:
+            yield {"strategy": strategy, "skip.rule": "random", "skip.target": target}
+    yield {"strategy": "slipstream", "skip.rule": "random", "skip.hot_only": True}
+    yield {"strategy": "slipstream"}
+    yield {"strategy": "slipstream", "ordering.kind": "as-is"}
+    yield {"strategy": "slipstream", "placement.kind": "slow"}
+    yield {"strategy": "slipstream", "skip.repeat": True}
+    for rule in RULES:
+        if rule != "random":
+            yield {"strategy": "plain", "skip.rule": rule}
+    for rule in ("published", "value"):
+        for target in (0.1, 0.5):
+            yield {"strategy": "plain", "skip.rule": rule, "skip.target": target}
+    for key, value in (("h_f", 2), ("h_t", 0.001), ("warmup", 0.1)):
+        yield {"strategy": "plain", "skip.rule": "published", f"skip.{key}": value}
+    for key, value in (("interval", 0.02), ("interval", 0.2), ("warmup", 0.02)):
+        yield {"strategy": "plain", "skip.rule": "value", f"skip.{key}": value}
+
+
+PRESETS: dict[str, Callable[[], Iterator[Keys]]] = {"skipping": _skipping}
+
+
+def preset_settings(name: str) -> list[Keys]:
+    """The settings of a preset, each as the keys that it changes."""
+    if name not in PRESETS:
+        raise ConfigError(f"There is no preset {name!r}.{did_you_mean(name, PRESETS)}")
+    return list(PRESETS[name]())
+
+
+def scaled_to(config: Config, dataset: Dataset) -> Config:
+    """The configuration with the counts of the published method scaled to a data set."""
+    examples = max(1, len(dataset.train))
+    batches = round(examples / config.batch_size * _BATCHES / _OF_BATCHES)
+    keys = [
+        f"skip.warmup_batches={min(_BATCHES, max(1, batches))}",
+        f"skip.sample_share={min(1.0, round(_SAMPLED_EXAMPLES / examples, 4))}",
+    ]
+    elements = sum(table.rows for table in dataset.schema.tables)
+    elements *= int(config.model.options.get("dim", 16))
+    if elements * 4 * _HOT_SHARE < _HOT_BYTES:
+        keys.append(f"skip.hot_memory={_HOT_SHARE:.0%}")
+    return config.with_settings(keys)

@@ -1,0 +1,168 @@
+"""FAE's calibrator: a popularity threshold and the size of its hot set, from a sample.
+
+It serves data whose accesses were not counted. A sample of examples gives accesses; a few rows of
+each table, drawn at random, show how many rows reach a threshold, with a bound that holds in all
+but a stated share of cases. No table is scanned.
+
+The bound is one of rows as the sample counted them. From some five accesses in the sample on, all
+examples agree with it; at a threshold of two or three, many rows reach it by luck.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from slipstream.analyze.profile.passes import add_accesses, no_accesses
+from slipstream.data.dataset import Part
+from slipstream.data.inputs import Array
+from slipstream.errors import ConfigError
+from slipstream.models.inputs import LINEAR
+from slipstream.pipeline.place.accesses import row_bytes
+from slipstream.t_distribution import t_quantile
+from slipstream.tables.spec import Layout
+
+CHUNKS, CHUNK_ROWS, CONFIDENCE = 35, 1024, 0.999
+_CONSECUTIVE = 512
+
+
+class Estimate(NamedTuple):
+    """An estimated number with its bounds."""
+
+    likely: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The hot set that a sample of examples suggests for a budget.
+
+    Args:
+        inputs: Examples in the sample.
+        threshold: Accesses in the sample from which a row is hot.
+        popularity: The same as a share of examples.
+        rows: The estimated size of the hot set.
+        bytes: Bytes of that many rows.
+        upper_bytes: The upper bound of these bytes.
+    """
+
+    inputs: int
+    threshold: int
+    popularity: float
+    rows: Estimate
+    bytes: float
+    upper_bytes: float
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {**asdict(self), "rows": self.rows._asdict()}
+
+
+def calibrate(
+    part: Part, layout: Layout, budget: int, *, share: float = 0.05, seed: int = 0
+) -> Calibration:
+    """Find the lowest threshold whose hot set fits a budget, by the bound of its size.
+
+    Args:
+        part: The training part.
+        layout: Tables and features.
+        budget: Bytes of fast memory, optimizer state counted.
+        share: The share of examples to count.
+        seed: Seed of the examples and the rows that are drawn.
+    """
+    counts, examples = sampled_counts(part, share, seed)
+    tables: list[tuple[int, Array, list[Array]]] = []
+    for group, size in zip(layout.groups, row_bytes(layout), strict=True):
+        for table in group.tables:
+            accesses = counts[table.name.removesuffix(LINEAR)]
+            tables.append((size, accesses, chunks(accesses, seed + len(tables))))
+
+    def hot_set(threshold: int) -> tuple[Estimate, float, float]:
+        """The rows, bytes and bound of the bytes of a threshold's hot set."""
+        rows = [estimate(drawn, len(accesses), threshold) for _, accesses, drawn in tables]
+        sizes = [size for size, _, _ in tables]
+        bytes_ = sum(size * one.likely for size, one in zip(sizes, rows, strict=True))
+        upper = sum(size * one.upper for size, one in zip(sizes, rows, strict=True))
+        return Estimate(*map(sum, zip(*rows, strict=True))), bytes_, upper
+
+    most = max(int(chunk.max(initial=0)) for _, _, drawn in tables for chunk in drawn)
+    thresholds = range(1, most + 1)
+    threshold = 1 + bisect_left(thresholds, True, key=lambda n: hot_set(n)[2] <= budget)
+    rows, bytes_, upper = hot_set(threshold)
+    if upper > budget:
+        raise ConfigError(
+            f"A sample of {examples:,} inputs cannot tell which rows fit {budget:,} bytes: the "
+            f"bound of the smallest hot set in it is {upper:,.0f} bytes. Sample more inputs, or "
+            "count all of them."
+        )
+    return Calibration(examples, threshold, threshold / max(1, examples), rows, bytes_, upper)
+
+
+def sampled_counts(part: Part, share: float, seed: int) -> tuple[dict[str, Array], int]:
+    """The accesses of each row in a share of the examples, and how many examples those are.
+
+    Examples are drawn in runs of 512, which read as fast as a file does.
+    """
+    runs = -(-len(part) // _CONSECUTIVE)
+    wanted = min(runs, max(1, round(runs * share))) if runs else 0
+    counts, examples = no_accesses(part), 0
+    for run in np.sort(np.random.default_rng(seed).choice(runs, wanted, replace=False)).tolist():
+        start, stop = run * _CONSECUTIVE, min((run + 1) * _CONSECUTIVE, len(part))
+        add_accesses(counts, part, start, stop)
+        examples += stop - start
+    return counts, examples
+
+
+def chunks(accesses: Array, seed: int = 0) -> list[Array]:
+    """The accesses of 35 chunks of 1,024 rows drawn at random; all of them if there are no more.
+
+    FAE takes consecutive rows. Here ids are popularity ranks, so all hot rows would be in a few
+    chunks: each row is drawn by itself.
+    """
+    if len(accesses) <= CHUNKS * CHUNK_ROWS:
+        return [accesses]
+    random = np.random.default_rng((seed, len(accesses)))
+    rows = random.choice(len(accesses), CHUNKS * CHUNK_ROWS, replace=False)
+    return [accesses[chunk] for chunk in np.split(rows, CHUNKS)]
+
+
+def estimate(drawn: list[Array], rows: int, threshold: int) -> Estimate:
+    """How many of a table's rows have at least `threshold` accesses, from chunks of it.
+
+    A t-interval over the chunks at 99.9 %. With few hot rows in them it is too narrow, and with
+    none it has no width: its upper bound is never below that of the binomial law.
+    """
+    hits = np.array([int((chunk >= threshold).sum()) for chunk in drawn], dtype=float)
+    counted, hot = sum(map(len, drawn)), int(hits.sum())
+    if counted >= rows:
+        return Estimate(hot, hot, hot)
+    likely = hot / counted * rows
+    error = float(hits.std(ddof=1)) / math.sqrt(len(hits)) / len(drawn[0]) * rows
+    half = t_quantile((1 + CONFIDENCE) / 2, len(hits) - 1) * error
+    upper = max(likely + half, binomial_upper(hot, counted, CONFIDENCE) * rows)
+    return Estimate(likely, max(float(hot), likely - half), min(float(rows), upper))
+
+
+def binomial_upper(hits: int, draws: int, confidence: float) -> float:
+    """The largest share with which so few hits are not yet too unlikely (Clopper and Pearson).
+
+    Example:
+        >>> round(binomial_upper(0, 1000, 0.999), 5)
+        0.00757
+    """
+    if hits >= draws:
+        return 1.0
+    k = np.arange(hits + 1)
+    ways = np.array([math.lgamma(n + 1) + math.lgamma(draws - n + 1) for n in k.tolist()])
+    ways = math.lgamma(draws + 1) - ways
+    low, high = hits / draws, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        chance = np.exp(ways + k * math.log(middle) + (draws - k) * math.log1p(-middle)).sum()
+        low, high = (middle, high) if chance > (1 - confidence) / 2 else (low, middle)
+    return high

@@ -1,0 +1,280 @@
+"""Checks on any data that a strategy trains correctly: compares every row and every state."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import torch
+from torch import Tensor
+
+from slipstream.config import Config
+from slipstream.data.batch import Batch
+from slipstream.data.dataset import Dataset
+from slipstream.data.loader import Loader
+from slipstream.gpu.planning import plan_ahead
+from slipstream.pipeline.engine import Engine
+from slipstream.pipeline.place.budget import all_bytes
+from slipstream.pipeline.place.tiered import Tiered
+from slipstream.pipeline.schedule import rate
+from slipstream.pipeline.strategies import answers
+from slipstream.tables.plan import Placement, Plan, Planner
+from slipstream.tables.store import RowStore
+from slipstream.training import build
+from slipstream.training.estimate import does_not_fit
+from slipstream.training.evaluation import evaluate, first_inputs
+from slipstream.training.resolved import resolved
+
+EXACT64 = 1e-9
+# Of one step, whose sums of up to a batch's gradients run in another order. These are shares of a
+# mean, less than 1 in all; so in float32 sums of n differ by less than n * 2^-24: of 2,048 by 1e-4.
+ROUNDING = 1e-4
+# Where the dense part computes in bfloat16, the sum of each part of a batch is rounded by up to
+# 2^-9 of it, and so is that of the whole: together by up to 2^-8 of what is less than 1.
+ROUNDING16 = 2.0**-8
+_ROWS_AT_ONCE = 1 << 16
+
+
+@dataclass
+class Comparison:
+    """Two trainings from the same start, compared value by value.
+
+    Args:
+        name: The precision, and what the strategy is compared with.
+        allowed: The largest difference that is correct; 0 requires the same bits.
+        steps: Steps that were trained.
+        rows: Rows that were compared, each with its optimizer state.
+        values: Values of these rows and of the dense part.
+        largest: The largest difference, relative for values above 1. For values that are stored in
+            bfloat16 one unit in the last place is subtracted, because sums that differ in the last
+            bit may be rounded either way.
+        where: The value that differs the most, or "".
+        same_bits: Whether every bit is equal.
+    """
+
+    name: str
+    allowed: float
+    steps: int = 0
+    rows: int = 0
+    values: int = 0
+    largest: float = 0.0
+    where: str = ""
+    same_bits: bool = True
+
+    @property
+    def correct(self) -> bool:
+        """Whether the difference is allowed."""
+        return self.same_bits if self.allowed == 0 else self.largest <= self.allowed
+
+    def add(self, name: str, ours: Tensor, theirs: Tensor, *, bf16: bool = False) -> None:
+        """Compare some values; `bf16` if they are stored as bfloat16."""
+        self.values += ours.numel()
+        if ours.numel() == 0 or torch.equal(_bits(ours), _bits(theirs)):
+            return
+        self.same_bits = False
+        mine, other = ours.double(), theirs.double()
+        gap = (mine - other).abs()
+        if bf16 and self.allowed:
+            gap = (gap - _unit16(torch.maximum(mine.abs(), other.abs()))).clamp(min=0)
+        gap /= other.abs().clamp(min=1)
+        largest = float(gap.nan_to_num(nan=float("inf")).max())
+        if largest > self.largest:
+            self.largest, self.where = largest, name
+
+
+def verify(
+    dataset: Dataset,
+    config: Config,
+    steps: int = 100,
+    on_step: Callable[[int], None] = lambda _: None,
+) -> list[Comparison]:
+    """Train some steps with a strategy and without it, and compare every row and every weight.
+
+    The first comparison is in float32, with all rows resident: to the bit, or, if the strategy
+    promises equality up to rounding only, step by step from a common state. The second is in
+    float64 with the reference kernels, over all steps. Needs the memory of two trainings.
+
+    Args:
+        dataset: The data set to train on.
+        config: The strategy, the model and all other keys.
+        steps: How many steps; fewer if the data set has fewer.
+        on_step: Called with 1 after every step; there are `2 * steps`.
+
+    Example:
+        >>> config = Config(strategy="fast", batch_size=64)
+        >>> config = config.with_settings(["placement.fast_memory=50%"])
+        >>> results = verify(dataset, config, steps=5)
+        >>> [(r.steps, r.same_bits or r.largest < 1e-9, r.correct) for r in results]
+        [(5, True, True), (5, True, True)]
+    """
+    build.check_device(config)
+    build.use_device(config)
+    build.check(config, dataset)
+    config = resolved(config, build.order_of(config, dataset))
+    config = replace(config, compile="off")
+    each_step = answers(config).promise == "rounding"
+    resident = Comparison("in float32 with all rows resident", 0.0)
+    if each_step:
+        allowed = ROUNDING16 if config.precision == "bf16" else ROUNDING
+        resident = Comparison("in float32 with all rows resident, step by step", allowed)
+    reference = Comparison("in float64 with the reference kernels", EXACT64)
+    try:
+        _Pair(dataset, config).run(steps, resident, on_step, each_step=each_step)
+        _Pair(dataset, in_float64(config), "reference").run(steps, reference, on_step)
+    except torch.OutOfMemoryError as error:
+        every = all_bytes(build.model_of(config, dataset).layout)
+        beside = {"all rows of the training without the strategy": every}
+        raise does_not_fit(dataset, config, beside) from error
+    return [resident, reference]
+
+
+def in_float64(config: Config) -> Config:
+    """The same training in float64, rows and dense part."""
+    tables = {
+        name: replace(table, storage="fp64") for name, table in config.embedding.tables.items()
+    }
+    embedding = replace(config.embedding, storage="fp64", tables=tables)
+    return replace(config, embedding=embedding, precision="fp32")
+
+
+class _Pair:
+    """A training with a strategy, and one without it, on the same batches: those of its order."""
+
+    def __init__(self, dataset: Dataset, config: Config, kernels: str | None = None) -> None:
+        self.dataset, self.config = dataset, config
+        model, other = (build.model_of(config, dataset) for _ in range(2))
+        rooms = build.rooms_of(config, model.layout, dataset)
+        self.order = build.arranged(config, model.layout, dataset, rooms)
+        self.placement = build.tiered_of(config, model.layout, dataset, rooms)
+        self.resident: Placement = build.placement_of(model.layout, dataset)
+        self.ours = build.engine_of(config, model, 0, rooms=rooms)
+        self.placed: Placement = self.resident
+        if kernels is not None or plan_ahead.kernels_for(config, rooms) != "gpu":
+            self.theirs = build.engine_of(config, other, 0, kernels=kernels)
+        else:
+            # The same kernels with every row on the device.
+            whole = build.everything(model.layout)
+            self.theirs = build.engine_of(config, other, 0, rooms=whole)
+            singles = [column.name for column in dataset.schema.singles]
+            self.placed = Tiered(model.layout, singles, whole, window=1)
+
+    def run(
+        self,
+        steps: int,
+        result: Comparison,
+        on_step: Callable[[int], None],
+        *,
+        each_step: bool = False,
+    ) -> None:
+        """Train both, and compare at the end, or after each step from a common state."""
+        loader = Loader(self.dataset.train, self.config.batch_size, order=self.order)
+        read: deque[Batch] = deque()  # batches that only the strategy has received
+        try:
+            self.ours.tables.keep(self.placement.kept())
+            ours = Planner(self.placement).plans(_copied(islice(loader, steps), read))
+            self.theirs.tables.keep(self.placed.kept())
+            theirs = Planner(self.placed).plans(_emptied(read))
+            for plan in self._prepared(ours):
+                if each_step:
+                    self._from_common_state()
+                self._step(self.ours, plan)
+                other = next(theirs)
+                self.theirs.prepare(other, self._factor(other))
+                self._step(self.theirs, other)
+                self._report_loss(plan.next_position)
+                result.steps += 1
+                if each_step:
+                    self._compare(result)
+                on_step(1)
+            if not each_step:
+                self._compare(result)
+        finally:
+            self.ours.tables.close()
+            self.theirs.tables.close()
+            loader.close()
+
+    def _prepared(self, plans: Iterator[Plan]) -> Iterator[Plan]:
+        """The plans, after the rows that the next plans need have been requested."""
+        prepared: deque[Plan] = deque()
+        for plan in plans:
+            self.ours.prepare(plan, self._factor(plan))
+            prepared.append(plan)
+            if len(prepared) == plan_ahead.PREPARED:
+                yield prepared.popleft()
+        yield from prepared
+
+    def _step(self, engine: Engine, plan: Plan) -> None:
+        for _ in engine.step(plan):
+            pass
+
+    def _factor(self, plan: Plan) -> float:
+        return rate(self.config.schedule, plan.next_position, len(self.order))
+
+    def _report_loss(self, position: int) -> None:
+        """Report the loss that the order needs, as training does."""
+        if (number := self.order.asks(position)) is not None:
+            few = first_inputs(self.dataset.validation, self.config.ordering.validation_inputs)
+            self._settle()
+            scores = evaluate(self.theirs, self.resident, few, self.config.batch_size)
+            assert scores.logloss is not None, "checked before training began"
+            self.order.tell(number, scores.logloss)
+
+    def _settle(self) -> None:
+        for engine in (self.ours, self.theirs):
+            for _ in engine.landed():
+                pass
+            engine.tables.settle()
+
+    def _from_common_state(self) -> None:
+        self._settle()
+        pairs = zip(self.ours.tables.stores, self.theirs.tables.stores, strict=True)
+        for ours, theirs in pairs:
+            theirs.records[:] = ours.records
+        self.theirs.tables.keep(self.placed.kept())
+        self.theirs.dense.load_state_dict(self.ours.dense.state_dict())
+
+    def _compare(self, result: Comparison) -> None:
+        self._settle()
+        result.rows = result.values = 0  # the last comparison counts
+        pairs = zip(self.ours.tables.stores, self.theirs.tables.stores, strict=True)
+        for ours, theirs in pairs:
+            _compare_rows(ours, theirs, result)
+        dense, other_dense = self.ours.dense.state_dict(), self.theirs.dense.state_dict()
+        for name in sorted(dense.keys() | other_dense.keys()):
+            result.add(f"{name} of the dense part", dense[name], other_dense[name])
+
+
+def _compare_rows(ours: RowStore, theirs: RowStore, result: Comparison) -> None:
+    for table in ours.group.tables:
+        where = ours.rows_of(table.name)
+        for begin in range(where.start, where.stop, _ROWS_AT_ONCE):
+            rows = torch.arange(begin, min(begin + _ROWS_AT_ONCE, where.stop))
+            (weights, state), (wanted, states) = ours.read(rows), theirs.read(rows)
+            result.rows += len(rows)
+            result.add(f"rows of {table.name}", weights, wanted, bf16=table.storage == "bf16")
+            for name, values in state.items():
+                result.add(f"{name} of {table.name}", values, states[name])
+
+
+def _unit16(values: Tensor) -> Tensor:
+    """One unit in the last place of values in bfloat16."""
+    _, exponent = torch.frexp(values)
+    return torch.ldexp(torch.ones_like(values), exponent - 8)
+
+
+def _bits(values: Tensor) -> Tensor:
+    whole = {torch.float32: torch.int32, torch.float64: torch.int64}
+    return values.view(whole[values.dtype]) if values.dtype in whole else values
+
+
+def _copied(batches: Iterable[Batch], into: deque[Batch]) -> Iterator[Batch]:
+    for batch in batches:
+        into.append(batch)
+        yield batch
+
+
+def _emptied(batches: deque[Batch]) -> Iterator[Batch]:
+    while batches:
+        yield batches.popleft()

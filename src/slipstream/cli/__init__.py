@@ -1,0 +1,8 @@
+"""The command line: one file for each command."""
+
+
+def main() -> None:
+    """Run the command line."""
+    from slipstream.cli.main import app
+
+    app()

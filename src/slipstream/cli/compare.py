@@ -1,0 +1,131 @@
+"""`slipstream compare`: which strategy is worth it on this data and machine."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import typer
+
+from slipstream.cli.config_options import ConfigOptions, config_options
+from slipstream.cli.terminal import print_line, warn
+from slipstream.errors import ConfigError
+
+if TYPE_CHECKING:  # torch takes seconds to import
+    from slipstream.analyze.compare.comparison import Comparison
+
+
+@config_options("batch_size", "epochs", "limit", "device", "fast_memory")
+def compare(
+    options: ConfigOptions,
+    data: Path | None = typer.Argument(None, metavar="DATA", help="The folder of the data set."),
+    to: Path = typer.Option(..., "--out", metavar="DIR", help="The folder of the comparison."),
+    preset: str | None = typer.Option(
+        None,
+        metavar="NAME",
+        help="A list of settings instead of strategies. skipping: each block of skipping on and "
+        "off, every rule and several thresholds, beside random skipping.",
+    ),
+    strategies: str | None = typer.Option(
+        None,
+        metavar="NAMES",
+        help="Separated by commas; plain+random is plain with the rule random. Default: all "
+        "strategies, and plain+random as a control.",
+    ),
+    skip: str | None = typer.Option(
+        None, metavar="RULES", help="Also train each strategy with each of these rules."
+    ),
+    models: str | None = typer.Option(None, metavar="NAMES", help="Default: dlrm."),
+    seeds: int | None = typer.Option(None, min=1, help="How many seeds. Default: 5."),
+    grid: list[str] = typer.Option(
+        [], metavar="KEY=V1,V2", help="Combine these values of a config key with every strategy."
+    ),
+    minutes: float | None = typer.Option(
+        None, min=0, help="Begin no further seed that would not end within this time."
+    ),
+    keep_checkpoints: bool = typer.Option(
+        False, "--keep-checkpoints", help="Keep the weights of every run."
+    ),
+    force: bool = typer.Option(False, "--force", help="Replace the comparison in DIR."),
+) -> None:
+    """Train several strategies on the same data and report which is worth it, and by how much.
+
+    Each run has its own process. All strategies are trained with one seed, then all with the next,
+    and differences are taken seed by seed, so that a noisy machine slows all alike. Stop it at any
+    time; the same command continues and trains nothing twice. DIR then contains report.html, plots,
+    results.csv, results.json, and a folder for each run.
+
+    Example: slipstream compare clicks --strategies plain,fast --seeds 5 --out compared
+    """
+    from slipstream.analyze.compare.comparison import Comparison
+    from slipstream.analyze.compare.options import read_options
+
+    flags = options.flags | {"data": None if data is None else str(data)}
+    lists = {
+        "preset": preset,
+        "strategies": strategies,
+        "skip": skip,
+        "models": models,
+        "seeds": seeds,
+        "grid": grid,
+    }
+    base, choices = read_options(options.file, flags, options.settings, lists)
+    if not base.data:
+        raise ConfigError("The data set is missing: slipstream compare DATA --out DIR.")
+    comparison = Comparison(base, choices, to)
+    comparison.check(leave_out=choices.all, warn=warn)
+    seconds = None if minutes is None else 60 * minutes
+    failed = _train(comparison, force=force, keep_checkpoints=keep_checkpoints, seconds=seconds)
+    _print_results(comparison)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _train(
+    comparison: Comparison, *, force: bool, keep_checkpoints: bool, seconds: float | None
+) -> bool:
+    """Train, and write the results also after Ctrl-C; return whether a run failed."""
+    from slipstream.cli.compare_progress import CompareProgress
+
+    progress = CompareProgress(comparison.folder, comparison.runs, force=force)
+    again = shlex.join(["slipstream", *(word for word in sys.argv[1:] if word != "--force")])
+    try:
+        with _sigterm_as_ctrl_c(), progress.shown() as on_event:
+            failed = comparison.train(
+                on_event, force=force, keep_checkpoints=keep_checkpoints, seconds=seconds
+            )
+    except KeyboardInterrupt:
+        _print_results(comparison)
+        raise KeyboardInterrupt(f"Stopped; {progress.summary()}. To continue: {again}") from None
+    if len(progress.ended) + len(failed) < len(comparison.runs):
+        warn(f"The time is over; {progress.summary()}. To continue: {again}")
+    return bool(failed)
+
+
+def _print_results(comparison: Comparison) -> None:
+    from slipstream.cli.compare_progress import print_report
+
+    report = comparison.write()
+    if report is not None:
+        print_report(report)
+        print_line(f"The report is in {comparison.folder.path / 'report.html'}.")
+
+
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    """Treat SIGTERM like Ctrl-C."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

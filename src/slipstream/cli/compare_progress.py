@@ -1,0 +1,125 @@
+"""The progress and the results of a comparison in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from slipstream.analyze.compare.folder import Folder
+from slipstream.analyze.compare.grid import PlannedRun
+from slipstream.analyze.compare.runner import Event
+from slipstream.analyze.report.answer import headline, notes
+from slipstream.analyze.report.results import Result
+from slipstream.analyze.report.runs import read_run
+from slipstream.analyze.report.table import cells
+from slipstream.analyze.report.write import Report
+from slipstream.cli.terminal import can_redraw, err, print_line, table
+from slipstream.number_format import compact, duration
+
+# Columns of the results, the most important first.
+_PRIORITY = (
+    *("strategy", "speed-up", "change of AUC", "AUC", "beside random", "examples/s", "skipped"),
+    *("to the same AUC", "bytes moved an example", "found in fast tier", "seeds"),
+    *("host memory", "device memory"),
+)
+
+
+def print_report(report: Report) -> None:
+    """Print the table, the answer and the notes of each group of runs."""
+    for chapter in report.chapters:
+        if chapter.group.label:
+            print_line(f"\n{chapter.group.label}", style="bold")
+        if chapter.results:
+            print_results(chapter.results)
+            print_line()
+        print_line(headline(chapter.results), style="bold")
+        for note in (*notes(chapter.group, chapter.results), *chapter.remarks):
+            print_line(f"- {note}")
+
+
+def print_results(results: Sequence[Result]) -> None:
+    """Print the results as a table."""
+    names, rows = cells(results, _PRIORITY)
+    table("", names, rows, [name for name in _PRIORITY if name in names])
+
+
+class CompareProgress:
+    """How many runs of a comparison have ended, and how long the others will take.
+
+    Args:
+        folder: The folder of the comparison.
+        runs: Its runs.
+        force: Whether runs that are in the folder are trained again.
+    """
+
+    def __init__(self, folder: Folder, runs: Sequence[PlannedRun], *, force: bool = False) -> None:
+        self.folder, self.runs = folder, runs
+        self.ended = {run.name for run in runs if not force and folder.ended(run)}
+        self._failed: set[str] = set()
+        self._seconds: list[float] = []
+        self._running_seconds = 0.0
+
+    def update(self, event: Event) -> None:
+        """Count an event."""
+        self._running_seconds = event.seconds if event.state == "running" else 0.0
+        if event.state == "ended":
+            self.ended.add(event.run.name)
+            self._seconds.append(event.seconds)
+        elif event.state == "failed":
+            self._failed.add(event.run.name)
+
+    def summary(self) -> str:
+        """The state in a few words."""
+        text = f"{len(self.ended)} of {len(self.runs)} runs have ended"
+        if self._failed:
+            text += f", {len(self._failed)} failed"
+        if not self._seconds:
+            return text
+        left = len(self.runs) - len(self.ended) - len(self._failed)
+        seconds = left * sum(self._seconds) / len(self._seconds) - self._running_seconds
+        return f"{text}, about {duration(seconds)} left" if seconds > 0 else text
+
+    @contextmanager
+    def shown(self, console: Console = err) -> Iterator[Callable[[Event], None]]:
+        """Show events as they are passed to the function that this context returns."""
+        columns = (BarColumn(20), TextColumn("{task.description}"))
+        with Progress(
+            *columns, console=console, transient=True, disable=not can_redraw(console)
+        ) as bar:
+            task = bar.add_task(self.summary(), total=len(self.runs))
+
+            def show(event: Event) -> None:
+                self.update(event)
+                if event.state != "running":
+                    console.print(self._line(event), soft_wrap=True)
+                text = f"{self.summary()}; {_running(event)}"
+                bar.update(task, description=text, completed=len(self.ended) + len(self._failed))
+
+            yield show
+
+    def _line(self, event: Event) -> str:
+        name = event.run.name
+        if event.state == "ended":
+            run = read_run(self.folder.run(event.run))
+            auc, rate = (run.summary or {}).get("auc"), run.inputs_per_second
+            shown = "undefined" if auc is None else f"{auc:.4f}"
+            speed = "" if rate is None else f", {compact(rate)} examples/s"
+            return f"{name}: AUC {shown}{speed}; {self.summary()}"
+        words = {
+            "ended before": "had ended before",
+            "failed": f"failed. {event.error}",
+            "stopped": "stopped and saved",
+        }
+        return f"{name}: {words[event.state]}"
+
+
+def _running(event: Event) -> str:
+    """The state of the run that is trained now."""
+    if event.line is None:
+        return event.run.name
+    auc = event.line.get("auc")
+    shown = "" if auc is None else f", recent AUC {auc:.4f}"
+    return f"{event.run.name}: {compact(event.line['position'])} examples{shown}"

@@ -1,0 +1,209 @@
+"""`slipstream data show | verify | read`: look at a packed data set."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from slipstream.cli.terminal import print_line, progress_bar, reports_errors, table, warn
+from slipstream.errors import ConfigError, did_you_mean
+from slipstream.number_format import compact, size
+
+if TYPE_CHECKING:  # torch takes seconds to import: commands import it when they run
+    from slipstream.data.dataset import Dataset, Part
+    from slipstream.data.dictionary import Dictionary
+    from slipstream.data.inputs import Array
+
+app = typer.Typer(
+    help="Look at a packed data set, check it, read it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+_FOLDER = typer.Argument(..., metavar="DIR", help="The folder of the data set.")
+
+
+@app.command("show")
+@reports_errors
+def show(
+    folder: Path = _FOLDER,
+    inputs: int = typer.Option(3, min=0, help="How many examples to decode."),
+) -> None:
+    """Show a data set: its parts and tables, their skew, and the first examples decoded.
+
+    Example: slipstream data show clicks
+    """
+    from slipstream.data.dataset import Dataset
+
+    dataset = Dataset.open(folder)
+    print_line(_headline(dataset))
+    _show_parts(dataset)
+    _show_tables(dataset)
+    for number in range(min(inputs, len(dataset.train))):
+        print_line(_decoded(dataset, dataset.train, number))
+
+
+@app.command("verify")
+@reports_errors
+def verify_command(folder: Path = _FOLDER) -> None:
+    """Check every byte of a data set: checksums, ids in range, counts.
+
+    Names the damaged files; the exit status is then 1.
+
+    Example: slipstream data verify clicks
+    """
+    from slipstream.data.manifest import read_manifest
+    from slipstream.data.verify import verify
+
+    files = read_manifest(folder).files
+    total = sum(info.bytes for info in files.values())
+    with progress_bar("checking", total, "B") as advance:
+        problems = verify(folder, advance)
+    for problem in problems:
+        warn(f"slipstream: {problem}")
+    if problems:
+        raise typer.Exit(1)
+    print_line(f"{folder}: {len(files)} files, {size(total)}, no errors.")
+
+
+@app.command("read")
+@reports_errors
+def read(
+    folder: Path = _FOLDER,
+    part: str = typer.Option("train", help="train, validation or evaluation."),
+    batch_size: int = typer.Option(2048, min=1, help="Examples in a batch."),
+    shuffle: int | None = typer.Option(None, help="Shuffle by blocks with this seed."),
+    epochs: int = typer.Option(1, min=1, help="How often to read the part."),
+    limit: int | None = typer.Option(None, min=0, help="Read the first examples only."),
+) -> None:
+    """Read a data set through the loader, as training does, and report how fast that is.
+
+    Example: slipstream data read clicks --batch-size 16384 --shuffle 1
+    """
+    from slipstream.data.dataset import Dataset
+    from slipstream.data.loader import Loader
+    from slipstream.order import InputOrder
+
+    dataset = Dataset.open(folder)
+    if part not in dataset.parts:
+        raise ConfigError(f"There is no part {part!r}.{did_you_mean(part, dataset.parts)}")
+    source = dataset.parts[part]
+    order = InputOrder(len(source), seed=shuffle, epochs=epochs, limit=limit)
+    inputs, batches, positives = 0, 0, 0.0
+    begun = time.perf_counter()
+    with (
+        progress_bar("reading", len(order), "inputs") as advance,
+        Loader(source, batch_size, order=order) as loader,
+    ):
+        for batch in loader:
+            inputs += batch.n_valid
+            batches += 1
+            positives += float(batch.labels.sum())
+            advance(batch.n_valid)
+    seconds = time.perf_counter() - begun
+    rate = f", {positives / inputs:.2%} positive" if inputs else ""
+    print_line(
+        f"{inputs:,} inputs in {batches:,} batches{rate}, in {seconds:.2f} s "
+        f"({compact(inputs / seconds)} inputs/s)"
+    )
+
+
+def _headline(dataset: Dataset) -> str:
+    source = dataset.manifest.source
+    origin = source["kind"]
+    if origin == "synthetic":
+        origin = f"synthetic data of shape {source['shape']}, seed {source['seed']}"
+        origin += f", drift {source['drift']}"
+    elif origin == "log":
+        origin = f"{source['format']} log of {source['rows_read']:,} rows"
+        if source["rows_set_aside"]:
+            origin += f", {source['rows_set_aside']:,} set aside"
+    total = sum(info.bytes for info in dataset.manifest.files.values())
+    schema = dataset.schema
+    extra = [
+        name for name, present in (("weights", schema.weights), ("times", schema.times)) if present
+    ]
+    bad = sum(dataset.manifest.bad_rows.values())
+    return (
+        f"{dataset.folder}: {origin}; {size(total)}; {len(schema.columns)} columns in "
+        f"{len(schema.tables)} tables, {len(schema.dense)} dense values"
+        + "".join(f", {name}" for name in extra)
+        + (f"; {bad:,} bad rows set aside" if bad else "")
+    )
+
+
+def _show_parts(dataset: Dataset) -> None:
+    rows = []
+    for name, info in dataset.manifest.parts.items():
+        oracle = (dataset.manifest.oracle or {}).get(name)
+        positive = "-" if info.label_rate is None else f"{info.label_rate:.2%}"
+        scores = [f"{oracle[score]:.4f}" if oracle else "-" for score in ("auc", "logloss")]
+        rows.append([name, f"{info.rows:,}", positive, str(len(info.shards)), *scores])
+    names = ["part", "inputs", "positive", "shards", "oracle AUC", "oracle logloss"]
+    table("Parts", names, rows)
+
+
+def _show_tables(dataset: Dataset) -> None:
+    from slipstream.analyze.profile import pooled
+
+    all_counts, rows = [], []
+    for shared in dataset.schema.tables:
+        counts = dataset.counts(shared.name)
+        all_counts.append(counts)
+        unseen = int(counts[shared.unseen]) / max(1, int(counts.sum()))
+        used = [
+            column.name if column.kind == "single" else f"{column.name} ({column.kind})"
+            for column in dataset.schema.columns
+            if column.table == shared.name
+        ]
+        rows.append([shared.name, *_skew(counts), f"{unseen:.1%}", ", ".join(used)])
+    if len(all_counts) > 1:
+        rows.append(["all", *_skew(pooled(all_counts)), "", ""])
+    names = ["table", "rows", "top 0.1 %", "top 1 %", "top 10 %", "unseen", "columns"]
+    table(
+        "Tables, and the share of lookups in training that go to their most popular rows",
+        names,
+        rows,
+    )
+
+
+def _skew(counts: Array) -> list[str]:
+    from slipstream.analyze.profile import top_share
+
+    shares = [
+        f"{top_share(counts, share):.1%}" if len(counts) * share >= 1 else "-"
+        for share in (0.001, 0.01, 0.1)
+    ]
+    return [f"{len(counts):,}", *shares]
+
+
+def _decoded(dataset: Dataset, part: Part, number: int) -> str:
+    """One example: its ids as raw values of the log, its dense values as they are stored."""
+    from slipstream.data.dictionary import decode
+
+    schema = dataset.schema
+    (run,) = part.runs(number, number + 1)
+    words = [f"{schema.label}={run.labels[0]:g}"]
+    words += [f"{n}={v:.4g}" for n, v in zip(schema.dense, run.dense[0], strict=True)]
+    known: dict[str, Dictionary | None] = {}
+    places = {column.name: place for place, column in enumerate(schema.singles)}
+    for column in schema.columns:
+        shared = schema.table(column.table)
+        if shared.name not in known:
+            known[shared.name] = dataset.dictionary(shared.name)
+        if column.kind == "single":
+            ids = [int(run.ids[0, places[column.name]])]
+        else:
+            ids = run.lists[column.name].values.tolist()
+        buckets = dataset.buckets(shared.name)
+        values = [decode(row, shared, known[shared.name], buckets) for row in ids]
+        listed = values[0] if column.kind == "single" else f"[{', '.join(values)}]"
+        words.append(f"{column.name}={listed}")
+    if run.weights is not None:
+        words.append(f"weight={run.weights[0]:g}")
+    if run.times is not None:
+        words.append(f"time={run.times[0]}")
+    line = f"input {number}: " + " ".join(words)
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in line)

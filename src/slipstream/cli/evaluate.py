@@ -1,0 +1,57 @@
+"""`slipstream evaluate`: how good a run's predictions for a data set are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+
+from slipstream.cli.terminal import print_line, table, warn
+
+_SHOWN = (
+    *("auc", "auc_error", "logloss", "normalized_entropy", "accuracy", "calibration"),
+    *("inputs", "positives", "oracle_auc"),
+)
+_OPTIONAL = ("auc_error", "oracle_auc")
+
+
+def evaluate(
+    run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run."),
+    data: Path = typer.Argument(..., metavar="DATA", help="The folder of a data set."),
+    part: str = typer.Option("evaluation", help="evaluation, validation or train."),
+    batch_size: int | None = typer.Option(
+        None, help="Examples to predict at once. Default: as in training."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON, for programs."),
+) -> None:
+    """Score a part of a data set with a run's newest checkpoint, also while the run goes on.
+
+    The data set is the one that the run was trained on, or one that was prepared with its ids
+    (prepare --dictionary).
+
+    Example: slipstream evaluate run clicks --part validation
+    """
+    from slipstream.data.dataset import Dataset
+    from slipstream.training.evaluate_run import evaluate_run
+
+    result = evaluate_run(run, Dataset.open(data), part, batch_size)
+    for warning in result["warnings"]:
+        warn(warning)
+    if as_json:
+        print(json.dumps(result, indent=2))
+        return
+    rows = [
+        (name.replace("_", " "), _text(result[name]))
+        for name in _SHOWN
+        if result[name] or name not in _OPTIONAL
+    ]
+    table(f"{run} on the {part} part of {data}", ("metric", "value"), rows)
+    if not result["ended"]:
+        print_line(result["status"])
+
+
+def _text(value: float | None) -> str:
+    if value is None:
+        return "undefined"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6f}"

@@ -1,0 +1,170 @@
+"""`slipstream profile`: what fast memory would do for a data set, before anything is trained."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from slipstream.cli.config_options import ConfigOptions, config_options
+from slipstream.cli.terminal import print_line, progress, table
+from slipstream.number_format import compact, size
+
+if TYPE_CHECKING:
+    from slipstream.data.dataset import Dataset
+    from slipstream.tables.spec import Layout
+
+
+@config_options("model", "fast_memory")
+def profile(
+    *,
+    data: Path = typer.Argument(..., metavar="DATA", help="The folder of the packed data set."),
+    options: ConfigOptions,
+    sample_batches: int = typer.Option(
+        300, min=1, help="Batches to plan for the what-if table; the middle third is counted."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON, for programs."),
+    plots: Path | None = typer.Option(
+        None, metavar="DIR", help="Also write the access and coverage curves as SVG files here."
+    ),
+) -> None:
+    """See how skewed a data set is, and what fast memory would do for it. Trains nothing.
+
+    Shows the share of accesses that the most accessed rows take, how many bytes hold them, and,
+    for several budgets, how often each placement would find its rows in fast memory and how many
+    bytes it would copy. Bytes of optimizer state are counted everywhere. Without --fast-memory and
+    --config, the budget is auto.
+
+    Example: slipstream profile clicks --model deepfm --fast-memory 256MiB --plots curves
+    """
+    from slipstream.analyze.profile.profile import profile as profile_of
+    from slipstream.data.dataset import Dataset
+    from slipstream.training.build import model_of, order_of
+
+    if options.file is None and options.flags["placement.fast_memory"] is None:
+        options.flags["placement.fast_memory"] = "auto"
+    config = options.config()
+    dataset = Dataset.open(data)
+    layout = model_of(config, dataset).layout
+    with progress("inputs") as on_progress:
+        result = profile_of(
+            dataset,
+            layout,
+            order_of(config, dataset),
+            fast_memory=config.placement.fast_memory,
+            batch_size=config.batch_size,
+            sample_batches=sample_batches,
+            window=config.placement.window,
+            on_progress=on_progress,
+        )
+    if plots is not None:
+        _draw(dataset, layout, result, plots)
+    if as_json:
+        json.dump({"data": str(data), "model": config.model.name, **result}, sys.stdout, indent=2)
+        print()
+        return
+    _show(result, f"{data}: {config.model.name}, {result['rows']:,} rows")
+
+
+def _draw(dataset: Dataset, layout: Layout, result: dict[str, Any], folder: Path) -> None:
+    """Write `access.svg` and `coverage.svg`; the same data gives the same bytes."""
+    from slipstream.analyze.report.page import standalone
+    from slipstream.analyze.report.skew import skew_plots
+
+    folder.mkdir(parents=True, exist_ok=True)
+    budget = result["fast_memory"]
+    marks = [(budget["bytes"], f"fast memory {budget['budget']}")]
+    best = [*result["coverage"], *result["budgets"]]
+    all_hot = [(rows["bytes"], rows["all_hot_inputs"]) for rows in best if rows["bytes"] > 0]
+    for plot in skew_plots(dataset, layout, marks, all_hot):
+        (folder / f"{plot.name}.svg").write_text(standalone(plot), encoding="utf-8")
+
+
+def _show(result: dict[str, Any], title: str) -> None:
+    sizes = " and ".join(f"{bytes_} bytes" for bytes_ in result["row_bytes"])
+    print_line(
+        f"{title} of {sizes}, {size(result['bytes'])} with optimizer state; "
+        f"{result['accesses']:,} accesses by {result['inputs']:,} inputs"
+    )
+    shares = list(result["tables"][0]["top"])
+    table(
+        "Share of accesses that the most accessed rows take",
+        ["table", "rows", "size", *(f"top {share}" for share in shares), "accesses"],
+        [
+            [
+                rows["table"],
+                f"{rows['rows']:,}",
+                size(rows["bytes"]),
+                *(f"{rows['top'][share]:.1%}" for share in shares),
+                compact(rows["accesses"]),
+            ]
+            for rows in result["tables"]
+        ],
+    )
+    best = [*result["coverage"], *result["budgets"], result["fast_memory"]]
+    by_bytes = {rows["bytes"]: rows for rows in best}
+    table(
+        "What the most accessed rows take and need",
+        ["accesses", "memory", "of all", "rows", "inputs all hot"],
+        [
+            [
+                f"{rows['access_share']:.1%}",
+                size(rows["bytes"]),
+                f"{rows['bytes'] / result['bytes']:.2%}",
+                f"{rows['rows']:,}",
+                f"{rows['all_hot_inputs']:.1%}",
+            ]
+            for _, rows in sorted(by_bytes.items())
+        ],
+    )
+    _show_what_if(result)
+    budget = result["fast_memory"]
+    print_line(
+        f"Fast memory of {budget['budget']} ({size(budget['bytes'])}): holds {budget['rows']:,} "
+        f"rows that take {budget['access_share']:.1%} of accesses"
+    )
+    print_line(
+        f"  The least that works is {budget['least_bytes']:,} bytes, where one batch fits; with "
+        f"{budget['every_batch_fits_bytes']:,} bytes every batch does."
+    )
+    _show_calibration(result["calibration"])
+
+
+def _show_what_if(result: dict[str, Any]) -> None:
+    what_if = result["what_if"]
+    names = {rows["bytes"]: rows["budget"] for rows in result["budgets"]}
+    table(
+        f"What if: {what_if['batches']:,} batches of {what_if['batch_size']:,} planned, the middle "
+        f"{what_if['batches_counted']:,} counted; a row counts once a batch",
+        ["budget and placement.kind", "memory", "hits", "bytes/input", "batches too large"],
+        [
+            [
+                f"{names[outcome['budget_bytes']]} {outcome['placement']}",
+                size(outcome["budget_bytes"]),
+                *_copies(outcome, what_if["batches_counted"]),
+            ]
+            for outcome in what_if["outcomes"]
+        ],
+    )
+
+
+def _copies(outcome: dict[str, Any], batches: int) -> list[str]:
+    if outcome["oversized_batches"] == batches:
+        return ["-", "-", "all"]
+    hits, bytes_ = f"{outcome['hit_rate']:.1%}", f"{outcome['bytes_per_input']:,.0f}"
+    return [hits, bytes_, f"{outcome['oversized_batches']:,}"]
+
+
+def _show_calibration(calibration: dict[str, Any]) -> None:
+    if "why_not" in calibration:
+        print_line(f"  {calibration['why_not']}")
+        return
+    rows = calibration["rows"]
+    print_line(
+        f"  By a sample of {calibration['inputs']:,} inputs: rows with {calibration['threshold']} "
+        f"or more accesses in it are hot, about {rows['likely']:,.0f} and at most "
+        f"{rows['upper']:,.0f} rows."
+    )

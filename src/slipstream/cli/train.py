@@ -1,0 +1,150 @@
+"""`slipstream train`: from a packed data set to a trained, evaluated model."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from slipstream.cli.config_options import ConfigOptions, config_options
+from slipstream.cli.terminal import err, print_line, training_progress, warn
+from slipstream.errors import ConfigError
+from slipstream.number_format import compact, size
+
+if TYPE_CHECKING:  # torch takes seconds to import: commands do so when they run
+    from slipstream.config import Config
+
+
+@config_options()
+def train(
+    *,
+    data: Path | None = typer.Argument(
+        None, metavar="DATA", help="The folder of the packed data set; omit it with --resume."
+    ),
+    to: Path = typer.Option(..., "--out", metavar="RUN", help="The folder of the run."),
+    options: ConfigOptions,
+    resume: bool = typer.Option(False, "--resume", help="Continue from the newest checkpoint."),
+    force: bool = typer.Option(False, "--force", help="Replace an existing run."),
+) -> None:
+    """Train a model on a packed data set.
+
+    The folder of the run holds the configuration, metrics, checkpoints and a summary. Ctrl-C saves
+    a checkpoint and stops; --resume continues from it.
+
+    Example: slipstream train clicks --model dlrm --set dense.lr=0.05 --out run
+    """
+    from slipstream.data.dataset import Dataset
+    from slipstream.training.loop import train as run
+    from slipstream.training.state import Hooks, StoppedError
+
+    if resume and force:
+        raise ConfigError("Choose one of --resume (continue) and --force (start again).")
+    if data is not None:
+        options.flags["data"] = str(data)
+    config = options.config(_config_of_run(to, options.file) if resume else None)
+    if not config.data:
+        raise ConfigError("Name the data set to train on: slipstream train DATA --out RUN.")
+    again = shlex.join(("slipstream", "train", "--resume", "--out", str(to)))
+    with _stop_on_signal(again) as signals, training_progress() as report:
+        hooks = Hooks(report, warn, lambda: bool(signals))
+        try:
+            summary = run(
+                Dataset.open(config.data), config, to, resume=resume, force=force, hooks=hooks
+            )
+        except StoppedError as stopped:
+            raise KeyboardInterrupt(f"{stopped} To continue: {again}") from None
+    _show_summary(summary, to)
+
+
+def _config_of_run(run: Path, file: Path | None) -> Config:
+    """The configuration that a resumed run begins with: its own, or that of a file."""
+    from slipstream.config import Config
+    from slipstream.training.run import Run
+
+    saved = Run.open(run).config
+    if file is None:
+        return saved
+    config = Config.read(file)
+    return replace(config, data=config.data or saved.data)
+
+
+@contextmanager
+def _stop_on_signal(again: str) -> Iterator[list[int]]:
+    """Collect Ctrl-C and SIGTERM in a list; a second one ends the process at once.
+
+    At once means without cleaning up, which a run survives at any moment.
+    """
+    signals: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        del frame
+        signals.append(number)
+        if len(signals) == 1:
+            _write("Stopping after a checkpoint is saved. Press Ctrl-C again to stop at once.")
+            return
+        err.show_cursor(True)
+        _write(f"slipstream: Stopped at once. To continue from the last checkpoint: {again}")
+        os._exit(130)
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield signals
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _write(text: str) -> None:
+    """Write straight to the terminal: a signal may interrupt any other output."""
+    begin = "\r\x1b[2K" if os.isatty(2) else ""  # replaces the line of progress
+    with suppress(OSError):
+        os.write(2, f"{begin}{text}\n".encode())
+
+
+def _show_summary(summary: dict[str, Any], run: Path) -> None:
+    def metric(name: str) -> str:
+        value = summary[name]
+        return "undefined" if value is None else f"{value:.4f}"
+
+    print_line(
+        f"{run}: {summary['inputs_trained']:,} inputs trained in "
+        f"{summary['train_seconds']:.1f} s ({compact(summary['samples_per_second'])} inputs/s)"
+    )
+    print_line(
+        f"AUC {metric('auc')}, logloss {metric('logloss')}, normalized entropy "
+        f"{metric('normalized_entropy')}, accuracy {metric('accuracy')}, calibration "
+        f"{metric('calibration')} over {summary['inputs']:,} inputs"
+    )
+    if summary["oracle_auc"] is not None and summary["auc"] is not None:
+        print_line(
+            f"The best possible AUC on this data is {summary['oracle_auc']:.4f}, "
+            f"{summary['oracle_auc'] - summary['auc']:.4f} higher."
+        )
+    if "carried" in summary:
+        per_input, waits = summary["carried"]["per_input"], summary["waits"]
+        oversized = summary["carried"]["aside"]
+        print_line(
+            f"Fast tier: {summary['hot_access_share']:.1%} of the rows that batches needed were "
+            f"in it. For each input, {per_input['rows_in']:.3g} rows "
+            f"({size(per_input['bytes_in'])}) were copied in and {per_input['rows_out']:.3g} "
+            f"({size(per_input['bytes_out'])}) out."
+        )
+        print_line(
+            f"{waits['steps']:,} steps waited for rows, {waits['seconds']:.3g} s in total"
+            + (f"; {oversized:,} steps did not fit the fast tier" if oversized else "")
+        )
+    if "skipping" in summary:
+        print_line(f"Skipping: {summary['skipping']['sentence']}")
+    curve = [
+        f"{point['share']:.0%} {point['auc']:.4f}" for point in summary["curve"] if point["auc"]
+    ]
+    if len(curve) > 1:
+        print_line(f"AUC during the run: {', '.join(curve)}")

@@ -1,1 +1,0 @@
-"""The sub-commands of the command line, one file each."""

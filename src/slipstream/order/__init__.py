@@ -1,0 +1,20 @@
+"""In what order inputs come."""
+
+from slipstream.order.apart import Apart
+from slipstream.order.batching import Chunk, Cut, as_array, check_share, into_batches, joined
+from slipstream.order.order import InputOrder
+from slipstream.order.protocol import Order
+from slipstream.order.scheduler import Rates
+
+__all__ = [
+    "Apart",
+    "Chunk",
+    "Cut",
+    "InputOrder",
+    "Order",
+    "Rates",
+    "as_array",
+    "check_share",
+    "into_batches",
+    "joined",
+]

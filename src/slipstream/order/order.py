@@ -1,0 +1,176 @@
+"""In what order inputs come: as they are, or shuffled by blocks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from slipstream.arrays import Array
+from slipstream.errors import ConfigError
+from slipstream.order.batching import Chunk, Cut, into_batches
+from slipstream.order.mixing import ROUNDS, mixed, permutation
+
+RUN = 8
+_CHUNK = 1 << 17
+
+
+@dataclass(frozen=True)
+class InputOrder:
+    """The sequence of input numbers of a run: a pure function of these arguments.
+
+    Position p of the sequence is the p-th input to be consumed, over all epochs and by all ranks
+    together, so a position alone says where a run stands, whatever the batch or world size.
+
+    Shuffling is by blocks, so that it also reads well from disk: blocks of consecutive inputs are
+    put in random order, and each `mixed` blocks in that order are mixed with each other, in short
+    runs of consecutive inputs, which are several times cheaper to read than inputs one by one.
+
+    Args:
+        rows: Inputs in the part.
+        seed: Shuffles the inputs, differently each epoch; None keeps them as they are.
+        epochs: How often every input comes.
+        limit: Use the first `limit` inputs of the part only, whatever order they then come in.
+        block: Consecutive inputs that stay close together, a multiple of `run`.
+        mixed: Blocks that are mixed with each other.
+        run: Consecutive inputs that stay together; 1 mixes every input.
+
+    Example:
+        >>> InputOrder(5, epochs=2).numbers(3, 7).tolist()
+        [3, 4, 0, 1]
+    """
+
+    rows: int
+    seed: int | None = None
+    epochs: int = 1
+    limit: int | None = None
+    block: int = 512
+    mixed: int = 64
+    run: int = RUN
+
+    def __post_init__(self) -> None:
+        least = {"rows": 0, "epochs": 0, "limit": 0, "block": 1, "mixed": 1, "run": 1}
+        for name, bound in least.items():
+            value = getattr(self, name)
+            if value is not None and value < bound:
+                raise ConfigError(f"{name} is {value}; it must be at least {bound}.")
+        if self.block % self.run:
+            raise ConfigError(f"block is {self.block}; it must be a multiple of run, {self.run}.")
+
+    def __len__(self) -> int:
+        """Positions in the whole sequence."""
+        return self.per_epoch * self.epochs
+
+    @cached_property
+    def per_epoch(self) -> int:
+        """Inputs in one epoch."""
+        return self.rows if self.limit is None else min(self.rows, self.limit)
+
+    def numbers(self, start: int, stop: int) -> Array:
+        """The input numbers at positions start to stop, as int64."""
+        self._check(start, stop)
+        pieces = []
+        while start < stop:
+            epoch, first = divmod(start, self.per_epoch)
+            last = min(first + stop - start, self.per_epoch)
+            pieces.append(self._within_epoch(epoch, first, last))
+            start += last - first
+        return _join(pieces) if pieces else np.empty(0, dtype=np.int64)
+
+    def chunks(self, start: int = 0, step: int = 1) -> Iterator[Chunk | None]:
+        """The rest of the sequence from a position on, piece by piece, for steps of any size."""
+        del step
+        self._check(min(start, len(self)), len(self))
+        while start < len(self):
+            epoch, first = divmod(start, self.per_epoch)
+            last = min(first - first % _CHUNK + _CHUNK, self.per_epoch)
+            stop = start + last - first
+            as_is = self.seed is None  # then nothing need be counted up here
+            numbers = range(first, last) if as_is else self._within_epoch(epoch, first, last)
+            yield Chunk(range(start, stop), numbers)
+            start = stop
+
+    def cuts(
+        self, position: int, batch_size: int, *, rank: int = 0, world_size: int = 1
+    ) -> Iterator[Cut | None]:
+        """The batches of one rank from a position on."""
+        return into_batches(self.chunks(position), batch_size, rank=rank, world_size=world_size)
+
+    def arguments(self) -> dict[str, Any]:
+        """What makes it another sequence if it differs, and the number of epochs."""
+        return asdict(self)
+
+    def asks(self, position: int) -> int | None:
+        """None: no loss changes this order."""
+        del position
+        return None
+
+    def tell(self, number: int, loss: float) -> None:
+        """Nothing follows from a loss."""
+
+    def _check(self, start: int, stop: int) -> None:
+        if not 0 <= start <= stop <= len(self):
+            raise ConfigError(
+                f"Positions {start} to {stop} do not lie within this order of {len(self)} inputs."
+            )
+
+    def _within_epoch(self, epoch: int, first: int, last: int) -> Array:
+        if self.seed is None:
+            return np.arange(first, last)
+        _, starts = self._shuffled_blocks(epoch)
+        group = int(np.searchsorted(starts, first, side="right")) - 1
+        pieces = []
+        while first < last:
+            offset = first - int(starts[group])
+            pieces.append(self._mixed_group(epoch, group)[offset : offset + last - first])
+            first += len(pieces[-1])
+            group += 1
+        return _join(pieces)
+
+    def _shuffled_blocks(self, epoch: int) -> tuple[Array, Array]:
+        """The blocks of an epoch in random order, and the position at which each group begins."""
+        known = self._kept.get("blocks")
+        if known is None or known[0] != epoch:
+            count = -(-self.per_epoch // self.block)
+            blocks = self._permutation(count, epoch, 0).astype(np.int64)
+            sizes = np.minimum(self.per_epoch - blocks * self.block, self.block)
+            starts = np.concatenate([[0], np.cumsum(sizes)])[: -1 : self.mixed]
+            known = self._kept["blocks"] = epoch, (blocks, starts)
+        return known[1]
+
+    def _mixed_group(self, epoch: int, group: int) -> Array:
+        """The input numbers of one group of blocks, mixed."""
+        known = self._kept.get("group")
+        if known is None or known[0] != (epoch, group):
+            blocks, _ = self._shuffled_blocks(epoch)
+            firsts = blocks[group * self.mixed : (group + 1) * self.mixed] * self.block
+            inside = self._permutation(len(firsts) * (self.block // self.run), epoch, group + 1)
+            numbers = mixed(firsts, inside, self.block, self.run)
+            if firsts.max() + self.block > self.per_epoch:  # the last block is short
+                numbers = numbers[numbers < self.per_epoch]
+            numbers.flags.writeable = False  # it is handed out again
+            known = self._kept["group"] = (epoch, group), numbers
+        return known[1]
+
+    @cached_property
+    def _kept(self) -> dict[str, Any]:
+        """The epoch and the group that were asked for last: mostly they are asked for again.
+
+        Several threads may ask: what is known and of what it is are one thing.
+        """
+        return {}
+
+    def _permutation(self, n: int, epoch: int, stream: int) -> Array:
+        """The numbers 0 to n in random order, the same for all time."""
+        assert self.seed is not None, "only shuffled orders permute"
+        text = f"{self.seed}/{epoch}/{stream}".encode()
+        digest = hashlib.shake_128(text).digest(16 * ROUNDS)
+        return permutation(n, np.frombuffer(digest, dtype="<u8"))
+
+
+def _join(pieces: list[Array]) -> Array:
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)

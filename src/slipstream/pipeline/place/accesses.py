@@ -1,0 +1,166 @@
+"""The rows of a model in order of how often they are accessed for the memory that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from slipstream.data.inputs import Array
+from slipstream.models.inputs import LINEAR
+from slipstream.tables.spec import Layout
+from slipstream.tables.store import Record
+
+_FEW = 1 << 16  # accesses up to which rows are told apart without sorting them
+
+
+def row_bytes(layout: Layout) -> list[int]:
+    """Bytes of a row of each group, optimizer state counted."""
+    return [4 * Record.of(group).words for group in layout.groups]
+
+
+def accesses_of(layout: Layout, counts: Callable[[str], Array]) -> list[Array]:
+    """The accesses of each row of each group, from those of each row of a table of the data."""
+    return [
+        np.concatenate([counts(table.name.removesuffix(LINEAR)) for table in group.tables])
+        for group in layout.groups
+    ]
+
+
+class Blocks(NamedTuple):
+    """Rows with equal accesses in one group: far fewer than rows, and in the order of their worth.
+
+    Args:
+        group: The group of each block.
+        accesses: Those of each of its rows.
+        size: Bytes of a row.
+        rows: How many rows there are.
+    """
+
+    group: Array
+    accesses: Array
+    size: Array
+    rows: Array
+
+
+@dataclass(frozen=True)
+class Popularity:
+    """Rows by accesses a byte, the most accessed first; among equals the first rows first.
+
+    Args:
+        accesses: Of each row of each group; below 0 the row is left out.
+        sizes: Bytes of a row of each group, optimizer state counted.
+
+    Example:
+        >>> rows = Popularity([np.array([60, 30, 6, 4])], [8])
+        >>> rows.coverage(16), rows.bytes_for(0.95)
+        (0.9, 24)
+    """
+
+    accesses: Sequence[Array]
+    sizes: Sequence[int]
+
+    @classmethod
+    def of(cls, layout: Layout, counts: Callable[[str], Array]) -> Popularity:
+        """That of a model's rows, from the accesses of each row of a table of the data."""
+        return cls(accesses_of(layout, counts), row_bytes(layout))
+
+    @property
+    def bytes(self) -> int:
+        """Memory of all rows."""
+        return sum(len(one) * size for one, size in zip(self.accesses, self.sizes, strict=True))
+
+    @cached_property
+    def total(self) -> int:
+        """All accesses."""
+        return int((self.blocks.accesses * self.blocks.rows).sum())
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """Rows with equal accesses in one group, the best first."""
+        made = [
+            np.stack([np.full(len(n), group), n, np.full(len(n), self.sizes[group]), rows])
+            for group, (n, rows) in enumerate(map(_histogram, self.accesses))
+        ]
+        blocks = np.concatenate(made, axis=1)
+        order = np.argsort(-blocks[1] / blocks[2], kind="stable")
+        return Blocks(*blocks[:, order])
+
+    @cached_property
+    def _ends(self) -> tuple[Array, Array]:
+        """Bytes and accesses up to the end of each block, from 0 before the first."""
+        _, accesses, size, rows = self.blocks
+        both = np.cumsum(np.stack([size * rows, accesses * rows]), axis=1)
+        ends = np.concatenate([np.zeros((2, 1), dtype=both.dtype), both], axis=1)
+        return ends[0], ends[1]
+
+    def coverage(self, budget: float) -> float:
+        """The share of accesses taken by the best rows that so many bytes hold."""
+        whole, some = self._fitting(budget)
+        taken = int(self._ends[1][whole])
+        if some:
+            taken += some * int(self.blocks.accesses[whole])
+        return taken / self.total if self.total else 0.0
+
+    def bytes_for(self, share: float) -> int:
+        """The fewest bytes of best rows that take at least this share of accesses."""
+        bytes_, accesses = self._ends
+        wanted = int(np.ceil(share * self.total - 1e-9 * max(1, self.total)))
+        block = int(np.searchsorted(accesses, wanted)) - 1
+        if block < 0:
+            return 0
+        missing = wanted - int(accesses[block])
+        rows = -(-missing // int(self.blocks.accesses[block]))
+        return int(bytes_[block]) + rows * int(self.blocks.size[block])
+
+    def hot(self, budget: float) -> list[Array]:
+        """For each group whether a row is among the best that so many bytes hold."""
+        return self.first(*self._fitting(budget))
+
+    def first(self, whole: int, some: int = 0) -> list[Array]:
+        """For each group whether a row is in the first blocks, or among some rows of the next."""
+        group, accesses, _, _ = self.blocks
+        masks = []
+        for number, one in enumerate(self.accesses):
+            mine = accesses[:whole][group[:whole] == number]
+            masks.append(one >= mine.min() if len(mine) else np.zeros(len(one), bool))
+        if some:
+            (equal,) = np.nonzero(self.accesses[group[whole]] == accesses[whole])
+            masks[group[whole]][equal[:some]] = True
+        return masks
+
+    def block_of(self) -> list[Array]:
+        """For each group the number of each row's block; of rows that are all counted."""
+        made = []
+        for number, one in enumerate(self.accesses):
+            (mine,) = np.nonzero(self.blocks.group == number)
+            rising = mine[::-1]  # within a group, fewer accesses are a later block
+            places = np.searchsorted(self.blocks.accesses[rising], one)
+            made.append(rising[places].astype(np.int32))
+        return made
+
+    def points(self, count: int = 200) -> tuple[Array, Array]:
+        """Points of the coverage curve: bytes, evenly spaced on a log axis, and the share."""
+        least = max(1, min(self.sizes))
+        bytes_ = np.unique(np.rint(np.geomspace(least, max(least, self.bytes), count)))
+        return bytes_, np.array([self.coverage(one) for one in bytes_])
+
+    def _fitting(self, budget: float) -> tuple[int, int]:
+        """How many whole blocks fit, and how many rows of the next one."""
+        ends = self._ends[0]
+        whole = int(np.searchsorted(ends, budget, side="right")) - 1
+        if whole < 0 or whole == len(ends) - 1:
+            return max(0, whole), 0
+        return whole, int((budget - ends[whole]) // int(self.blocks.size[whole]))
+
+
+def _histogram(accesses: Array) -> tuple[Array, Array]:
+    """As `np.unique` with counts, without those below 0, and without sorting the many small."""
+    small = accesses[(accesses >= 0) & (accesses < _FEW)]
+    rows = np.bincount(small, minlength=1)
+    (few,) = np.nonzero(rows)
+    many, how_many = np.unique(accesses[accesses >= _FEW], return_counts=True)
+    return np.concatenate([few, many]), np.concatenate([rows[few], how_many])

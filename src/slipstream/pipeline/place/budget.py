@@ -1,0 +1,295 @@
+"""How much of each table the fast tier holds: rows that stay, and room for those that come."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from slipstream.data.inputs import Array
+from slipstream.errors import ConfigError
+from slipstream.number_format import parse_size, size_setting
+from slipstream.pipeline.place.accesses import Popularity, row_bytes
+from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.working_set import WorkingSet
+from slipstream.tables.spec import Layout
+
+AUTO_SHARE = 0.95
+"""The share of accesses that the kept rows of an `auto` budget take."""
+# Room for batches that need more rows than they do on average. Where it is short, the window is
+# shorter for a while, and nothing else; where it is ample, fewer rows are kept.
+_SPARE = 1.15
+
+
+def budget_bytes(
+    text: str,
+    layout: Layout,
+    auto: Callable[[], int] | None = None,
+    whole: Callable[[Layout], int] | None = None,
+) -> int:
+    """The bytes that a budget stands for.
+
+    Args:
+        text: A size such as `256MiB`, a share such as `5%` of all rows with their state, or `auto`.
+        layout: Tables and features.
+        auto: Gives the bytes of `auto`, such as `auto_bytes`.
+        whole: Gives the bytes that a share is of, if not of all rows with their state.
+    """
+    plain = text.strip().lower()
+    if plain == "auto" and auto is not None:
+        return auto()
+    share = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*%", plain)
+    if share:
+        return round((whole or all_bytes)(layout) * float(share[1]) / 100)
+    size = parse_size(plain)
+    if size is None:
+        raise ConfigError(
+            f"placement.fast_memory is {text!r}. Write a size such as 256MiB, a share such as 5%, "
+            "or auto."
+        )
+    return size
+
+
+def all_bytes(layout: Layout) -> int:
+    """Bytes of all rows with their optimizer state."""
+    sizes = row_bytes(layout)
+    return sum(size * group.rows for size, group in zip(sizes, layout.groups, strict=True))
+
+
+def auto_bytes(popularity: Popularity, largest: Sequence[int]) -> int:
+    """The smallest budget whose kept rows take 95 % of accesses, with room for every batch."""
+    kept = popularity.bytes_for(AUTO_SHARE)
+    return min(popularity.bytes, kept + least_bytes(popularity.sizes, largest))
+
+
+def least_bytes(sizes: Sequence[int], largest: Sequence[int]) -> int:
+    """The least that works: the rows of the largest batch, with their optimizer state."""
+    return sum(size * max(1, rows) for size, rows in zip(sizes, largest, strict=True))
+
+
+def too_small_for_some(sizes: Sequence[int], largest: Sequence[int], budget: int) -> str | None:
+    """What becomes of a budget that cannot hold the largest batch; None if it can.
+
+    Args:
+        sizes: Bytes of a row of each group.
+        largest: The most rows that a batch needs, of each group.
+        budget: Bytes of the fast tier.
+    """
+    least = least_bytes(sizes, largest)
+    if budget >= least:
+        return None
+    return (
+        f"A fast tier of {budget:,} bytes is too small for the largest batch, which needs "
+        f"{sum(largest):,} rows at once: {least:,} bytes with their optimizer state. Such batches "
+        f"are trained in the slow tier. With placement.fast_memory at {size_setting(least)} every "
+        "batch fits."
+    )
+
+
+def too_small_for_all(sizes: Sequence[int], needed: WorkingSet, budget: int) -> str | None:
+    """What is wrong with a budget in which no full batch fits; None if one does.
+
+    Args:
+        sizes: Bytes of a row of each group.
+        needed: The rows that batches need.
+        budget: Bytes of the fast tier.
+    """
+    if budget >= needed.smallest_bytes:
+        return None
+    return (
+        f"A fast tier of {budget:,} bytes is too small: no batch fits. The one that needs the "
+        f"fewest rows needs {needed.smallest_bytes:,} bytes with their optimizer state. Set "
+        f"placement.fast_memory to {size_setting(needed.smallest_bytes)} or more, or use smaller "
+        f"batches; at {size_setting(least_bytes(sizes, needed.largest))} every batch fits."
+    )
+
+
+def rooms(
+    layout: Layout,
+    counts: Callable[[str], Array],
+    inputs: int,
+    budget: int,
+    *,
+    keep: bool,
+    batch_size: int,
+    window: int,
+    needed: WorkingSet | None = None,
+    apart: bool = False,
+) -> list[Room]:
+    """Share a budget out: the most accessed rows stay, the rest is room for the window.
+
+    Args:
+        layout: Tables and features.
+        counts: The accesses of each row of a table in the training part.
+        inputs: Inputs of the training part.
+        budget: Bytes of the fast tier, optimizer state counted.
+        keep: Whether rows stay for good; otherwise all is room for the window.
+        batch_size: Inputs of a batch.
+        window: Batches to look ahead.
+        needed: The most rows that a batch needs: there is room for them, as far as the budget
+            goes. A batch that does not fit is trained in the slow tier.
+        apart: Whether there are batches without any input whose rows all stay: more rows come for
+            these.
+    """
+    popularity = Popularity.of(layout, counts)
+    more = _more_apart(layout, popularity, inputs) if apart and keep else None
+    return share_out(
+        popularity,
+        inputs,
+        budget,
+        keep=keep,
+        drawn=batch_size * window,
+        needed=needed,
+        more=more,
+    )
+
+
+def share_out(
+    popularity: Popularity,
+    inputs: int,
+    budget: int,
+    *,
+    keep: bool,
+    drawn: int,
+    needed: WorkingSet | None = None,
+    more: Array | None = None,
+) -> list[Room]:
+    """As `rooms`, of rows that were put in order already.
+
+    Args:
+        popularity: The rows in order.
+        inputs: Inputs of the training part.
+        budget: Bytes of the fast tier, optimizer state counted.
+        keep: Whether rows stay for good.
+        drawn: Inputs in the window.
+        needed: The most rows that a batch needs.
+        more: How many times as many rows come as inputs drawn at random need, where the first
+            blocks stay: for none, one, two and so on up to all blocks.
+    """
+    sizes, rows = popularity.sizes, [len(one) for one in popularity.accesses]
+    needed = needed or WorkingSet([0] * len(sizes))
+    if keep:
+        return _with_kept(popularity, inputs, budget, drawn, needed, more)
+    floor = _within(budget, sizes, needed.largest)
+    rest = [have - least for have, least in zip(rows, floor, strict=True)]
+    left = budget - sum(size * least for size, least in zip(sizes, floor, strict=True))
+    share = min(1.0, left / max(1, sum(size * n for size, n in zip(sizes, rest, strict=True))))
+    none = np.empty(0, dtype=np.int64)
+    slots = [least + int(n * share) for least, n in zip(floor, rest, strict=True)]
+    return [Room(max(1, one), none) for one in slots]
+
+
+def _with_kept(
+    popularity: Popularity,
+    inputs: int,
+    budget: int,
+    drawn: int,
+    needed: WorkingSet,
+    more: Array | None,
+) -> list[Room]:
+    """Keep as many of the best rows as leave room for the window, and for every batch."""
+    sizes, rows = popularity.sizes, [len(one) for one in popularity.accesses]
+    blocks = popularity.blocks
+    coming = blocks.rows * _chance(blocks.accesses, inputs, drawn)
+    # In bytes, after each block: rows kept, room for the window, and room for the largest batch.
+    kept, window, batch = (np.zeros(len(blocks.rows) + 1) for _ in range(3))
+    left, beyond = [], []
+    for number, size in enumerate(sizes):
+        mine = blocks.group == number
+        keep = np.concatenate([[0], np.cumsum(np.where(mine, blocks.rows, 0))])
+        expected = np.concatenate([[0], np.cumsum(np.where(mine, coming, 0.0))])
+        left.append(np.maximum(expected[-1] - expected, 0.0))
+        if more is not None:
+            left[number] = np.minimum(more * left[number], rows[number] - keep)
+        kept += size * keep
+        # The number of rows that come varies by less than the root of what is expected.
+        window += size * (_SPARE * left[number] + 6 * np.sqrt(left[number]))
+        beyond.append(np.minimum(needed.largest[number], rows[number] - keep))
+        batch += size * beyond[number]
+    # A window that takes more than half is better cut short: what is kept saves more.
+    taken = kept + np.maximum(np.minimum(window, budget / 2), batch)
+    (fits,) = np.nonzero(taken <= budget)
+    best = int(fits[-1]) if len(fits) else 0
+    stays = [np.flatnonzero(mask) for mask in popularity.first(best)]
+    need = _within(budget, sizes, [int(one[best]) for one in beyond])
+    spent = sum(
+        size * (len(keep) + least) for size, keep, least in zip(sizes, stays, need, strict=True)
+    )
+    wanted = [size * float(one[best]) for size, one in zip(sizes, left, strict=True)]
+    made = []
+    for number, keep in enumerate(stays):
+        share = wanted[number] / sum(wanted) if sum(wanted) else 1 / len(sizes)
+        slots = len(keep) + need[number] + int(max(0, budget - spent) * share) // sizes[number]
+        made.append(Room(min(max(slots, 1), rows[number]), keep))
+    return made
+
+
+def rows_beside(
+    popularity: Popularity, rooms: Sequence[Room], inputs: int, drawn: int
+) -> list[float]:
+    """Of each group, the rows that so many inputs are expected to touch and that do not stay.
+
+    Args:
+        popularity: The rows in order.
+        rooms: The fast tier of each group.
+        inputs: Inputs of the training part.
+        drawn: How many of them.
+    """
+    blocks = popularity.blocks
+    coming = blocks.rows * _chance(blocks.accesses, inputs, drawn)
+    made = []
+    for number, (room, accesses) in enumerate(zip(rooms, popularity.accesses, strict=True)):
+        stay = _chance(accesses[room.keep], inputs, drawn).sum()
+        made.append(max(0.0, float(coming[blocks.group == number].sum() - stay)))
+    return made
+
+
+def lookups_beside(
+    popularity: Popularity, rooms: Sequence[Room], inputs: int, drawn: int
+) -> list[float]:
+    """Of each group, the lookups of so many inputs that are expected to find rows that do not stay.
+
+    Args:
+        popularity: The rows in order.
+        rooms: The fast tier of each group.
+        inputs: Inputs of the training part.
+        drawn: How many of them.
+    """
+    made, blocks = [], popularity.blocks
+    for number, (room, accesses) in enumerate(zip(rooms, popularity.accesses, strict=True)):
+        mine = blocks.group == number
+        every = (blocks.accesses[mine] * blocks.rows[mine]).sum()
+        made.append(float(every - accesses[room.keep].sum()) * drawn / max(1, inputs))
+    return made
+
+
+def _within(budget: int, sizes: Sequence[int], largest: Sequence[int]) -> list[int]:
+    """So many rows of each group, or as large a share of them as a budget holds."""
+    share = min(1.0, budget / least_bytes(sizes, largest))
+    return [int(rows * share) for rows in largest]
+
+
+def _more_apart(layout: Layout, popularity: Popularity, inputs: int) -> Array:
+    """How many times as many rows come for inputs of which each has a row that does not stay.
+
+    There are at least as many such inputs as the table with the most such accesses has of these,
+    where its column has one id an input; and k times as many inputs need at most k times as many
+    rows.
+    """
+    blocks = len(popularity.blocks.rows)
+    cold = np.zeros(blocks + 1)
+    pairs = zip(layout.groups, popularity.accesses, popularity.block_of(), strict=True)
+    for group, accesses, block_of in pairs:
+        for first, last in pairwise(group.starts):
+            mine = np.bincount(block_of[first:last], accesses[first:last], minlength=blocks)
+            beyond = np.concatenate([np.cumsum(mine[::-1])[::-1], [0.0]])
+            cold = np.maximum(cold, beyond)
+    return np.asarray(inputs / np.clip(cold, 1, max(1, inputs)))
+
+
+def _chance(accesses: Array, inputs: int, drawn: int) -> Array:
+    """How likely so many inputs are to touch a row with so many accesses."""
+    chance = np.minimum(accesses / max(1, inputs), 1 - 1e-9)
+    return np.asarray(-np.expm1(drawn * np.log1p(-chance)))

@@ -1,5 +1,0 @@
-"""How unevenly rows are accessed."""
-
-from slipstream.skew.curve import access_curve, pooled, top_share
-
-__all__ = ["access_curve", "pooled", "top_share"]

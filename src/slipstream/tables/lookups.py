@@ -1,0 +1,192 @@
+"""Lookups whose gradients wait for a step, and how several become one."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from slipstream.data.batch import ListBatch
+from slipstream.tables.plan import GroupPlan, Touched
+from slipstream.tables.spec import Layout
+
+_MANY = 1000
+
+
+@dataclass(eq=False)
+class Lookup:
+    """What a step needs to know of one lookup; only the graph of the loss holds it until backward.
+
+    Args:
+        layout: Tables and features.
+        ids: Of single columns, without padding.
+        lists: List columns, without padding.
+        waiting: Where it stands in line once it has a gradient.
+        vectors: Gradients of the groups by number, `[inputs, features, dim]`.
+        sequences: Gradients of sequence features by number, `[inputs, length, dim]`.
+        reached: The features that a gradient has come to. The rows of others must stay as they
+            are: Adam and weight decay would move them even by a gradient of zero.
+    """
+
+    layout: Layout
+    ids: Tensor
+    lists: dict[str, ListBatch]
+    waiting: list[Lookup]
+    vectors: dict[int, Tensor] = field(default_factory=dict)
+    sequences: dict[int, Tensor] = field(default_factory=dict)
+    reached: set[int] = field(default_factory=set)
+
+    @property
+    def inputs(self) -> int:
+        """How many there are."""
+        return len(self.ids)
+
+    def add(self, gradients: Sequence[Tensor | None], stacked: bool) -> None:
+        """Take what backward brings: for each output its gradient, if any."""
+        if not self.vectors and not self.sequences:
+            self.waiting.append(self)
+            if len(self.waiting) == _MANY:
+                warnings.warn(
+                    f"The gradients of {_MANY} lookups wait for EmbeddingTables.step(); they are "
+                    "kept until then. Call it after backward(), or look up under torch.no_grad().",
+                    stacklevel=2,
+                )
+        left = list(gradients)
+        for number, group in enumerate(self.layout.groups):
+            if stacked:
+                whole, had = left.pop(0), group.features
+            else:
+                mine, left = left[: len(group.features)], left[len(group.features) :]
+                had = tuple(
+                    n for n, one in zip(group.features, mine, strict=True) if one is not None
+                )
+                whole = _stack(mine)
+            if whole is not None:
+                self.reached.update(had)
+                _sum(self.vectors, number, whole[: self.inputs].cpu())
+        for number, steps in zip(self.layout.sequences, left, strict=True):
+            if steps is not None:
+                self.reached.add(number)
+                _sum(self.sequences, number, steps[: self.inputs].cpu())
+
+    def forget(self) -> None:
+        """Drop the gradients; a backward pass to come may bring others."""
+        for kept in (self.vectors, self.sequences, self.reached):
+            kept.clear()
+
+
+class Collect(torch.autograd.Function):  # type: ignore[misc]
+    """Hands out vectors, and their gradients to the lookup they are of.
+
+    The vectors are no parameters: what autograd follows is an empty tensor beside them.
+    """
+
+    @staticmethod
+    def forward(  # noqa: D102
+        ctx: Any,
+        anchor: Tensor,  # noqa: ARG004
+        lookup: Lookup,
+        tensors: Sequence[Tensor],
+        stacked: bool,
+    ) -> tuple[Tensor, ...]:
+        ctx.lookup, ctx.stacked = lookup, stacked
+        ctx.set_materialize_grads(False)
+        return outputs(lookup.layout, tensors, stacked)
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[None, ...]:  # noqa: D102
+        if any(one is not None for one in gradients):
+            ctx.lookup.add(gradients, ctx.stacked)
+        return None, None, None, None
+
+
+def outputs(layout: Layout, tensors: Sequence[Tensor], stacked: bool) -> tuple[Tensor, ...]:
+    """What a lookup gives: the groups or their features, then the sequences."""
+    groups = len(layout.groups)
+    if stacked:
+        return tuple(tensors)
+    return (*(one for group in tensors[:groups] for one in group.unbind(1)), *tensors[groups:])
+
+
+def joined_ids(lookups: Sequence[Lookup]) -> tuple[Tensor, dict[str, ListBatch]]:
+    """The ids of several lookups, as if they were one batch."""
+    if len(lookups) == 1:
+        return lookups[0].ids, lookups[0].lists
+    lists = {}
+    for name in lookups[0].lists:
+        parts = [one.lists[name] for one in lookups]
+        values = torch.cat([part.values.to(torch.int64) for part in parts])
+        lengths = torch.cat([part.offsets.diff() for part in parts])
+        lists[name] = ListBatch(values, torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]))
+    return torch.cat([one.ids.to(torch.int64) for one in lookups]), lists
+
+
+def joined_gradient(
+    lookups: Sequence[Lookup], number: int, plan: GroupPlan
+) -> tuple[GroupPlan, Tensor | None]:
+    """The gradient vectors of a group as `Touched` numbers them, and the plan of what they move."""
+    layout = lookups[0].layout
+    group = layout.groups[number]
+    if not any(one.reached & {*group.features, *group.sequences} for one in lookups):
+        return plan, None
+    dtype = torch.float64 if group.storage == "fp64" else torch.float32
+
+    def whole(pieces: Sequence[tuple[Tensor | None, tuple[int, ...]]]) -> Tensor:
+        made = [torch.zeros(s, dtype=dtype) if piece is None else piece for piece, s in pieces]
+        return made[0] if len(made) == 1 else torch.cat(made)
+
+    width = len(group.features)
+    vectors = whole([(one.vectors.get(number), (one.inputs, width, group.dim)) for one in lookups])
+    means = [(p, n) for p, n in enumerate(group.features) if layout.features[n].kind == "mean"]
+    if means:
+        size = torch.ones(len(vectors), width, 1, dtype=dtype)
+        for place, n in means:
+            size[:, place, 0] = plan.lists[n].offsets.diff().clamp(min=1)
+        vectors = vectors / size
+    flat = [vectors.reshape(-1, group.dim)]
+    came = [torch.cat([_came(one, group.features, one.inputs) for one in lookups]).reshape(-1)]
+    for n in group.sequences:
+        length = layout.features[n].length
+        steps = [(one.sequences.get(n), (one.inputs, length, group.dim)) for one in lookups]
+        flat.append(whole(steps).reshape(-1, group.dim))
+        came.append(torch.cat([_came(one, (n,), one.inputs * length)[:, 0] for one in lookups]))
+    gradient = flat[0] if len(flat) == 1 else torch.cat(flat)
+    known = torch.cat(came)
+    if not known.all():
+        assert plan.touched is not None, "a step plans an update"
+        plan = GroupPlan(plan.slots, plan.lists, _only(plan.touched, known))
+    return plan, gradient
+
+
+def _came(lookup: Lookup, features: tuple[int, ...], times: int) -> Tensor:
+    """Whether a gradient came to each feature, so many times over."""
+    return torch.tensor([n in lookup.reached for n in features], dtype=torch.bool).expand(times, -1)
+
+
+def _only(touched: Touched, known: Tensor) -> Touched:
+    """What is touched by the gradient vectors that there are."""
+    owner = torch.repeat_interleave(torch.arange(len(touched.rows)), touched.starts.diff())
+    keep = known[touched.sources]
+    counts = torch.bincount(owner[keep], minlength=len(touched.rows))
+    some = counts > 0
+    starts = torch.cat([counts.new_zeros(1), counts[some].cumsum(0)])
+    return Touched(touched.rows[some], starts, touched.sources[keep])
+
+
+def _stack(pieces: Sequence[Tensor | None]) -> Tensor | None:
+    some = next((piece for piece in pieces if piece is not None), None)
+    if some is None:
+        return None
+    none = torch.zeros_like(some)
+    return torch.stack([none if piece is None else piece for piece in pieces], dim=1)
+
+
+def _sum(where: dict[int, Tensor], number: int, gradient: Tensor) -> None:
+    """Add without writing into what autograd handed over: others may hold it too."""
+    where[number] = where[number] + gradient if number in where else gradient

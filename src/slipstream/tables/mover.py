@@ -1,0 +1,189 @@
+"""Carries rows between the slow store and the fast tier, as plans say.
+
+One thread reads and writes the slow store, in the order it is told to; the training thread alone
+touches the fast tier. Rows for a plan are read ahead of its step, but never before the write-backs
+that the plan names have been told to that thread: so no read can overtake the write it depends on.
+A step in the slow tier first waits for that thread, then has the rows that it needs there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from slipstream.data.copying import copy_rows
+from slipstream.data.inputs import Array
+from slipstream.errors import SlipstreamError
+from slipstream.tables.plan import Moves, Plan
+from slipstream.tables.store import RowStore
+
+BeforeWrite = Callable[[int, Array], None]
+
+
+@dataclass
+class Clock:
+    """What the training thread spends on moving rows.
+
+    Args:
+        seconds: Putting rows into their slots and taking them out, waits among it.
+        waits: Steps whose rows were still on their way.
+        waited: Seconds of these waits.
+    """
+
+    seconds: float = 0.0
+    waits: int = 0
+    waited: float = 0.0
+
+
+class Mover:
+    """Moves rows between a slow store and a fast tier of the same groups.
+
+    Args:
+        slow: Every row, group by group.
+        fast: The slots of the fast tier.
+        before_write: Told the group and the rows before rows of the slow store are changed.
+    """
+
+    def __init__(
+        self, slow: Sequence[RowStore], fast: Sequence[RowStore], before_write: BeforeWrite
+    ) -> None:
+        self._slow, self._fast, self._before_write = slow, fast, before_write
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="slipstream-mover")
+        self._pending: deque[Plan] = deque()
+        self._staged: dict[int, Future[list[Array]]] = {}
+        self._writes: deque[Future[None]] = deque()
+        self._told = 0
+        self._failure: BaseException | None = None
+        self.clock = Clock()
+        self._row_of = [np.full(len(one.records), -1, dtype=np.int64) for one in fast]
+
+    def keep(self, kept: Sequence[Moves], step: int = 0) -> None:
+        """Bring in the rows that are there before the first step; `step` steps are done."""
+        self._told = step
+        for number, moves in enumerate(kept):
+            self._put(number, moves, self._slow[number].records[moves.rows])
+
+    def prepare(self, plan: Plan) -> None:
+        """Read a coming plan's rows ahead; plans come in the order of their steps."""
+        self._pending.append(plan)
+        self._read_what_may_be()
+
+    def arrive(self, plan: Plan) -> None:
+        """Put the rows of a plan into their slots; waits for them."""
+        if plan.step not in self._staged:
+            raise SlipstreamError(f"The rows of step {plan.step} were not prepared.")
+        with self._timed():
+            records = self._waited_for(self._staged[plan.step])
+            self._raise_what_failed(wait=plan.aside)  # the writes these rows wait for are done
+            for number, (group, read) in enumerate(zip(plan.groups, records, strict=True)):
+                if group.fill is not None:
+                    self._put(number, group.fill, read)
+                if group.lent is not None:
+                    self._lend(number, group.lent)
+            del self._staged[plan.step]
+
+    def leave(self, plan: Plan) -> None:
+        """Take the rows that leave out of their slots; they are written back meanwhile."""
+        with self._timed():
+            for number, group in enumerate(plan.groups):
+                if group.lent is not None:
+                    rows = group.lent.rows
+                    self._put(number, group.lent, self._slow[number].records[rows])
+            self._take_out(plan)
+
+    def _take_out(self, plan: Plan) -> None:
+        left = []
+        for number, group in enumerate(plan.groups):
+            assert group.evict is not None, "plans for two tiers say what leaves"
+            slots = group.evict.slots
+            left.append((group.evict.rows, self._fast[number].records[slots]))
+        self._raise_what_failed()
+        self._writes.append(self._thread.submit(self._write, left))
+        for row_of, group in zip(self._row_of, plan.groups, strict=True):
+            assert group.evict is not None, "plans for two tiers say what leaves"
+            row_of[group.evict.slots] = -1
+        self._told = plan.step
+        self._read_what_may_be()
+
+    def settle(self, only: Sequence[Array] | None = None) -> None:
+        """Write every row in the fast tier back, without sending it away; some alone cost as much.
+
+        Args:
+            only: For each group the rows that must be written back.
+        """
+        del only
+        self._raise_what_failed(wait=True)
+        for number, row_of in enumerate(self._row_of):
+            (slots,) = np.nonzero(row_of >= 0)
+            rows = row_of[slots]
+            self._before_write(number, rows)
+            copy_rows(self._fast[number].records, slots, rows, self._slow[number].records)
+
+    def close(self) -> None:
+        """Finish what is under way and end the thread."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _raise_what_failed(self, wait: bool = False) -> None:
+        """Raise what a write-back failed with, for good: rows are lost, nothing must be saved."""
+        while self._failure is None and self._writes and (wait or self._writes[0].done()):
+            self._failure = self._writes[0].exception()
+            self._writes.popleft()
+        if self._failure is not None:
+            raise self._failure
+
+    def _waited_for(self, staged: Future[list[Array]]) -> list[Array]:
+        """The rows that were read, with the time counted that they are waited for."""
+        if staged.done():
+            return staged.result()
+        begun = time.perf_counter()
+        try:
+            return staged.result()
+        finally:
+            self.clock.waits += 1
+            self.clock.waited += time.perf_counter() - begun
+
+    def _lend(self, number: int, moves: Moves) -> None:
+        """Have rows of the fast tier in the slow one for a step; there they are current now."""
+        rows, slots = moves.rows, moves.slots
+        self._before_write(number, rows)
+        copy_rows(self._fast[number].records, slots, rows, self._slow[number].records)
+        self._row_of[number][slots] = -1
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.clock.seconds += time.perf_counter() - begun
+
+    def _put(self, number: int, moves: Moves, records: Array) -> None:
+        slots = moves.slots
+        copy_rows(records, np.arange(len(slots)), slots, self._fast[number].records)
+        self._row_of[number][slots] = moves.rows
+
+    def _read_what_may_be(self) -> None:
+        while self._pending and self._pending[0].after <= self._told:
+            plan = self._pending.popleft()
+            self._staged[plan.step] = self._thread.submit(self._read, plan)
+
+    def _read(self, plan: Plan) -> list[Array]:
+        records = []
+        for slow, group in zip(self._slow, plan.groups, strict=True):
+            rows = np.empty(0, np.int64) if group.fill is None else group.fill.rows
+            staged = np.empty((len(rows), slow.records.shape[1]), dtype=slow.records.dtype)
+            copy_rows(slow.records, rows, np.arange(len(rows)), staged)
+            records.append(staged)
+        return records
+
+    def _write(self, left: list[tuple[Array, Array]]) -> None:
+        for number, (rows, records) in enumerate(left):
+            if len(rows):
+                self._before_write(number, rows)
+                copy_rows(records, np.arange(len(rows)), rows, self._slow[number].records)

@@ -1,0 +1,253 @@
+"""All rows in one place: a slot is the number of the row in its group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slipstream.data.batch import Batch, ListBatch
+from slipstream.data.inputs import Array
+from slipstream.errors import DataError
+from slipstream.tables.kernels import planning
+from slipstream.tables.kernels.threads import shared, shares_for
+from slipstream.tables.plan import GroupPlan, ListSlots, Moves, Moving, Placed, Touched, moving_of
+from slipstream.tables.spec import Group, Layout
+
+_WORK = 4  # a lookup is about as much work as so many elements are to copy
+_NONE = (np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64))
+
+
+class Resident:
+    """Finds the rows of a batch in the slow store, where all of them are.
+
+    Args:
+        layout: Tables and features.
+        singles: The names of the columns in the block of single ids, in order.
+    """
+
+    def __init__(self, layout: Layout, singles: Sequence[str]) -> None:
+        self._groups = [_GroupPlanner(layout, group, singles) for group in layout.groups]
+
+    remembers = False
+    look = None
+
+    def kept(self) -> Sequence[Moves]:
+        """Nothing: there is no fast tier."""
+        return ()
+
+    def place(
+        self,
+        batches: Iterable[Batch],
+        step: int,
+        *,
+        update: bool,
+        moves: Moving | None = None,
+    ) -> Iterator[Placed]:
+        """Where the rows of each batch are, in the slow store."""
+        del step  # where a row is does not change
+        for batch in batches:
+            masks = moves(batch) if update and moves is not None else None
+            groups = self.plan(batch.ids, batch.lists, batch.n_valid, update=update, moves=masks)
+            yield Placed(batch, groups)
+
+    def plan(
+        self,
+        ids: Tensor,
+        lists: Mapping[str, ListBatch],
+        n_valid: int,
+        *,
+        update: bool = True,
+        moves: Sequence[Tensor | None] | None = None,
+    ) -> tuple[GroupPlan, ...]:
+        """Where the rows of a batch are.
+
+        Args:
+            ids: The ids of single columns, `[capacity, columns]`.
+            lists: The list columns by name.
+            n_valid: Inputs that are no padding.
+            update: Whether rows will be moved, or only looked up.
+            moves: For each group a bool for each row: False keeps the row as it is.
+        """
+        groups = tuple(one.plan(ids.numpy(), lists, n_valid, update) for one in self._groups)
+        return moving_of(groups, moves)
+
+
+class _GroupPlanner:
+    """The rows of one group."""
+
+    def __init__(self, layout: Layout, group: Group, singles: Sequence[str]) -> None:
+        self.group = group
+        features = [(number, layout.features[number]) for number in group.features]
+        sequences = [(number, layout.features[number]) for number in group.sequences]
+        self.single = [(n, f) for n, f in features if f.kind == "single"]
+        self.listed = [(n, f) for n, f in (*features, *sequences) if f.kind != "single"]
+        tables = {table.name: table for table in group.tables}
+        self.columns = np.array([singles.index(f.column) for _, f in self.single], dtype=np.int64)
+        self.starts = np.array([group.start(f.table) for _, f in self.single], dtype=np.int64)
+        self.rows = np.array([tables[f.table].rows for _, f in self.single], dtype=np.int64)
+        self.width = len(features)
+        used = [f.table for _, f in features]
+        self.plain = not self.listed and len(set(used)) == len(used)
+        self._tables = [
+            [(n, f) for n, f in (*features, *sequences) if f.table == table.name]
+            for table in group.tables
+        ]
+        self._layout = layout
+        self._room: dict[str, Array] = {}
+
+    def plan(
+        self,
+        ids: Array,
+        lists: Mapping[str, ListBatch],
+        n: int,
+        update: bool,
+    ) -> GroupPlan:
+        capacity = len(ids)
+        slots = np.empty((len(self.single), capacity), dtype=np.int64)
+        bad = planning.single_slots(ids, self.columns, self.starts, self.rows, n, slots)
+        if bad != planning.GOOD:
+            row, place = divmod(bad, len(self.single))
+            name = self.single[place][1].column
+            raise _out_of_range(name, ids[row, self.columns[place]], row, self.rows[place])
+        listed = {n: self._list(n, lists[f.column]) for n, f in self.listed}
+        plan = GroupPlan(torch.from_numpy(slots), listed)
+        if not update:
+            return plan
+        return GroupPlan(plan.slots, listed, self._touched(slots, listed, n))
+
+    def _list(self, number: int, column: ListBatch) -> ListSlots:
+        feature = self._layout.features[number]
+        ids, offsets = column.values.numpy(), column.offsets.numpy()
+        start, rows = self.group.start(feature.table), self._layout.table(feature.table).rows
+        slots = np.empty(len(ids), dtype=np.int64)
+        kept = np.empty(len(offsets), dtype=np.int64)
+        bad = planning.list_slots(ids, offsets, start, rows, feature.length, slots, kept)
+        if bad != planning.GOOD:
+            row = int(np.searchsorted(offsets, bad, side="right")) - 1
+            raise _out_of_range(feature.column, ids[bad], row, rows)
+        return ListSlots(torch.from_numpy(slots[: kept[-1]]), torch.from_numpy(kept))
+
+    def _touched(self, slots: Array, lists: dict[int, ListSlots], n: int) -> Touched:
+        if self.plain:
+            entries = slots.reshape(-1)
+            sources, bounds = self._sources(slots.shape[1])
+        else:
+            entries, sources, bounds = self._entries(slots, lists, n)
+        return self._distinct(entries, sources, bounds)
+
+    def _distinct(self, entries: Array, sources: Array, bounds: Array) -> Touched:
+        """The distinct rows of the lookups, table by table; tables are shared out to threads."""
+        count = len(bounds) - 1
+        shares = shares_for(len(entries) * _WORK, count)
+        cuts = np.searchsorted(bounds, [len(entries) * k // shares for k in range(shares)])
+        cuts = np.minimum(np.append(cuts, count), count)
+        made: list[tuple[Array, Array, Array]] = [_NONE] * shares
+
+        def some(first: int, last: int) -> None:
+            for share in range(first, last):
+                begin, end = int(cuts[share]), int(cuts[share + 1])
+                made[share] = self._share(entries, sources, bounds[begin : end + 1], share)
+
+        shared(some, range(shares + 1))
+        rows, starts, out = (
+            one[0] if shares == 1 else np.concatenate(one)
+            for one in zip(*self._in_a_row(made), strict=True)
+        )
+        return Touched(*(torch.from_numpy(array) for array in (rows, starts, out)))
+
+    def _share(
+        self, entries: Array, sources: Array, bounds: Array, share: int
+    ) -> tuple[Array, Array, Array]:
+        """The distinct rows of some tables, where each one's sources begin, and the sources."""
+        begin, end = int(bounds[0]), int(bounds[-1])
+        n = end - begin
+        longest = int(np.diff(bounds).max(initial=0))
+        size = 1 << max(4, (2 * longest - 1).bit_length())
+        table = self._scratch(f"table {share}", size)
+        counts, which = (self._scratch(f"{name} {share}", n) for name in ("counts", "which"))
+        rows = np.empty(n, dtype=np.int64)
+        found = planning.distinct(entries[begin:end], bounds - begin, table, rows, counts, which)
+        starts, out = np.empty(found + 1, dtype=np.int64), np.empty(n, dtype=np.int64)
+        planning.by_row(which, sources[begin:end], counts[:found], starts, out)
+        return rows[:found], starts, out[: starts[-1]]
+
+    @staticmethod
+    def _in_a_row(
+        shares: list[tuple[Array, Array, Array]],
+    ) -> Iterator[tuple[Array, Array, Array]]:
+        """The shares so that laid end to end they are one: starts count on."""
+        end = 0
+        for number, (rows, starts, out) in enumerate(shares):
+            yield rows, (starts if number == 0 else starts[1:]) + end, out
+            end += len(out)
+
+    def _sources(self, capacity: int) -> tuple[Array, Array]:
+        """Of single columns with a table each: the same for every batch."""
+        if "sources" not in self._room or len(self._room["sources"]) != self.width * capacity:
+            numbers = np.arange(capacity * self.width, dtype=np.int64)
+            self._room["sources"] = numbers.reshape(capacity, self.width).T.reshape(-1).copy()
+            self._room["bounds"] = np.arange(self.width + 1, dtype=np.int64) * capacity
+        return self._room["sources"], self._room["bounds"]
+
+    def _entries(
+        self, slots: Array, lists: dict[int, ListSlots], n: int
+    ) -> tuple[Array, Array, Array]:
+        """The lookups of each table in input order, their sources, and where each table begins."""
+        capacity = slots.shape[1]
+        order = list(lists)
+        values = [lists[number].slots.numpy() for number in order]
+        ends = np.concatenate([[0], np.cumsum([len(one) for one in values])]).astype(np.int64)
+        offsets = [lists[k].offsets.numpy() + ends[at] for at, k in enumerate(order)]
+        joined = np.concatenate(values) if values else np.empty(0, dtype=np.int64)
+        where = np.stack(offsets) if offsets else np.empty((0, capacity + 1), dtype=np.int64)
+        total = len(joined) + slots.shape[0] * n
+        entries, sources = (np.empty(total, dtype=np.int64) for _ in range(2))
+        bounds, end = [0], 0
+        parts = self._parts(order, capacity)
+        for table in parts:
+            end += planning.entries(table, slots, joined, where, n, entries[end:], sources[end:])
+            bounds.append(end)
+        return entries[:end], sources[:end], np.array(bounds, dtype=np.int64)
+
+    def _parts(self, order: list[int], capacity: int) -> list[Array]:
+        """For each table its features, as `planning.entries` wants them."""
+        singles = [n for n, _ in self.single]
+        first_of, end = {}, capacity * self.width
+        for number in self.group.sequences:
+            first_of[number] = end
+            end += capacity * self._layout.features[number].length
+        tables = []
+        for features in self._tables:
+            parts = []
+            for number, feature in features:
+                if feature.kind == "sequence":
+                    parts.append((-1, order.index(number), first_of[number], feature.length, 1))
+                    continue
+                place = self.group.features.index(number)
+                single = feature.kind == "single"
+                parts.append(
+                    (
+                        singles.index(number) if single else -1,
+                        -1 if single else order.index(number),
+                        place,
+                        self.width,
+                        0,
+                    )
+                )
+            tables.append(np.array(parts, dtype=np.int64).reshape(-1, 5))
+        return tables
+
+    def _scratch(self, name: str, size: int) -> Array:
+        if name not in self._room or len(self._room[name]) < size:
+            self._room[name] = np.empty(size, dtype=np.int32)
+        return self._room[name][:size]
+
+
+def _out_of_range(column: str, value: int, row: int, rows: int) -> DataError:
+    return DataError(
+        f"Column {column!r} has the id {value} in input {row} of the batch, but its table has "
+        f"{rows} rows: ids are 0 to {rows - 1}. Check the data set with `slipstream data verify`."
+    )

@@ -1,0 +1,166 @@
+import pytest
+from analyze.report.made_runs import run
+
+from slipstream.analyze.report.answer import headline, notes
+from slipstream.analyze.report.results import results_of
+from slipstream.analyze.report.settings import groups_of
+from slipstream.analyze.report.table import SHORT, as_csv, cells
+
+CARRIED = {"per_input": {"bytes_in": 40.0, "bytes_out": 20.0}}
+
+
+def results(*runs):
+    (group,) = groups_of(runs)
+    return group, results_of(group)
+
+
+def paired(strategy, aucs, rates, **summary):
+    both = zip(aucs, rates, strict=True)
+    return [run(strategy, n, auc=auc, rate=rate, **summary) for n, (auc, rate) in enumerate(both)]
+
+
+PLAIN = paired("plain", (0.70, 0.72, 0.71), (1000, 1010, 990))
+
+
+def test_inputs_a_second_leave_out_the_time_before_the_first_report():
+    slow_start = run()
+    for line in slow_start.lines:
+        line["train_seconds"] += 60
+    assert slow_start.inputs_per_second == pytest.approx(1000)
+    assert slow_start.start_seconds == pytest.approx(60.1)
+
+
+def test_a_clear_gain_at_no_cost_is_the_headline():
+    _, found = results(*PLAIN, *paired("fast", (0.7001, 0.7198, 0.7101), (2000, 2030, 1970)))
+    text = headline(found)
+    assert text.startswith("fast is 2.00 times as fast as plain (95 % interval")
+    assert "its AUC is the same within noise" in text
+
+
+def test_a_gain_that_costs_is_named_with_its_price():
+    _, found = results(*PLAIN, *paired("slipstream", (0.69, 0.71, 0.70), (2000, 2030, 1970)))
+    text = headline(found)
+    assert "Nothing is faster than plain at the same AUC by more than noise" in text
+    assert "slipstream is faster: 2.00 times as fast as plain" in text
+    assert "lowers the AUC by 0.0100" in text
+
+
+def test_a_gain_within_noise_is_no_gain():
+    _, found = results(*PLAIN, *paired("fast", (0.70, 0.72, 0.71), (1500, 900, 1010)))
+    assert headline(found).startswith("Nothing is faster than plain by more than noise")
+
+
+def test_a_claim_holds_also_for_the_best_of_many():
+    """At 95 % each, the best of ten that are all alike would often be called faster."""
+    rates = (1000, 1010, 990)
+    others = [one for n in range(9) for one in paired(f"s{n}", (0.7,) * 3, rates)]
+    lucky = paired("lucky", (0.7,) * 3, (1100, 1150, 1110))
+    _, found = results(*PLAIN, *lucky)
+    assert found[1].speed_up.verdict(1.0) == "higher"
+    assert found[1].faster
+    _, found = results(*PLAIN, *others, *lucky)
+    assert found[-1].speed_up.verdict(1.0) == "higher"
+    assert not found[-1].faster
+    assert headline(found).startswith("Nothing is faster than plain by more than noise")
+
+
+def test_one_seed_makes_no_claim():
+    _, found = results(run(), run("fast", rate=3000))
+    assert "Fewer than three seeds cannot tell" in headline(found)
+    assert cells(found, SHORT)[1][1][5] == "0\none seed"
+
+
+def test_the_same_weights_are_told_from_a_small_difference():
+    same = [
+        run("fast", n, weights_digest=f"plain {n}", auc=r.summary["auc"])
+        for n, r in enumerate(PLAIN)
+    ]
+    group, found = results(*PLAIN, *same)
+    assert found[1].same_weights
+    assert cells(found)[1][1][5] == "0\nsame weights"
+    assert any("exactly the weights of plain" in note for note in notes(group, found))
+
+
+def test_time_to_the_same_auc_is_that_which_every_run_of_the_seed_reaches():
+    # plain reaches 0.7 after its 1,000 inputs; the other passes it between its two evaluations.
+    _, found = results(run(auc=0.7), run("fae", auc=0.8, rate=1000))
+    assert found[0].to_auc[0] == pytest.approx(0.9)  # the first report comes after 0.1 s
+    assert found[1].to_auc[0] == pytest.approx(0.4 + 0.5 * (0.7 - 0.65) / 0.15)
+
+
+def test_an_unfinished_run_is_told_and_left_out():
+    group, found = results(*PLAIN, run("fast", ended=False))
+    assert [one.label for one in found] == ["plain"]
+    assert any("fast-0 has not ended" in note for note in notes(group, found))
+
+
+def test_an_auc_of_one_class_is_no_reason_to_fail():
+    _, found = results(run(auc=None), run("fast", auc=None, rate=2000))
+    assert "cannot be compared" in headline(found)
+
+
+def test_on_a_cpu_it_is_said_that_a_placement_cannot_save_time():
+    group, found = results(*PLAIN, *paired("fast", (0.7,) * 3, (900,) * 3, carried=CARRIED))
+    assert any("On a CPU" in note for note in notes(group, found))
+    gpu = [run(s, device="cuda", carried=CARRIED) for s in ("plain", "fast")]
+    group, found = results(*gpu)
+    assert not any("On a CPU" in note for note in notes(group, found))
+
+
+def test_the_csv_has_every_measure_of_every_variant():
+    _, found = results(*PLAIN, *paired("fast", (0.7, 0.72, 0.70), (1000,) * 3, carried=CARRIED))
+    head, *rows = [line.split(",") for line in as_csv([("", found)]).splitlines()]
+    assert [row[1] for row in rows] == ["plain", "fast"]
+    assert all(len(row) == len(head) for row in rows)
+    at = {name: rows[1][head.index(name)] for name in ("bytes_moved_per_input", "auc_change")}
+    assert at["bytes_moved_per_input"] == "60.0"
+    assert float(at["auc_change"]) == pytest.approx(-0.01 / 3)
+
+
+def test_repeats_of_a_seed_count_once():
+    _, found = results(run(seed=0, auc=0.7), run(seed=0, auc=0.8), run(seed=1, auc=0.7))
+    assert found[0].values["auc"] == {0: pytest.approx(0.75), 1: 0.7}
+
+
+def test_a_rule_that_left_nothing_out_is_told_and_is_no_baseline():
+    keys = {"config": {"skip": {"rule": "published"}}}
+    idle = paired("plain", (0.7,) * 3, (1000,) * 3, skipping={"sentence": "Too few."}, **keys)
+    group, found = results(*PLAIN, *idle)
+    assert [one.baseline and one.baseline.label for one in found] == [None, "plain"]
+    assert "plain, skip published skipped nothing. Too few." in notes(group, found)
+
+
+def test_steps_in_the_slow_tier_are_not_praised_for_moving_no_bytes():
+    aside = CARRIED | {"aside": 5, "per_input": {"bytes_in": 1.0, "bytes_out": 1.0}}
+    kinds = {"fae": aside, "bagpipe": CARRIED | {"aside": 0}, "fast": CARRIED | {"aside": 0}}
+    runs = [run(name, n, carried=carried) for name, carried in kinds.items() for n in (0, 1, 2)]
+    told = " ".join(notes(*results(*PLAIN, *runs)))
+    assert "fae trained 5 batches of a run in the slow tier" in told
+    assert "bagpipe moved the fewest, 60 B an example" in told
+
+
+def skipping(share, aucs, rule):
+    config = {"skip": {"rule": rule, "target": share}}
+    return paired("plain", aucs, (1000,) * 3, skip_share=share, config=config)
+
+
+def test_a_rule_is_compared_with_random_skipping_of_the_same_share():
+    less = skipping(0.2, (0.68, 0.70, 0.69), "random")
+    more = skipping(0.4, (0.60, 0.62, 0.61), "random")
+    _, found = results(*PLAIN, *less, *more, *skipping(0.3, (0.65, 0.67, 0.67), "value"))
+    value = found[-1]
+    # On the line of random skipping the AUC is 0.64, 0.66 and 0.65 at a share of 0.3.
+    assert value.beside_random.mean == pytest.approx(0.04 / 3)
+    assert [result.beside_random for result in found[:-1]] == [None] * 3
+
+
+def test_a_share_far_beyond_random_skipping_is_not_compared_with_it():
+    random = skipping(0.2, (0.68, 0.70, 0.69), "random")
+    _, found = results(*PLAIN, *random, *skipping(0.5, (0.6,) * 3, "value"))
+    assert found[-1].beside_random is None
+
+
+def test_frozen_updates_are_shown_in_place_of_skipped_examples():
+    frozen = paired("plain", (0.7,) * 3, (1000,) * 3, skipping={"row_updates_frozen": 0.25})
+    names, rows = cells(results(*PLAIN, *paired("fast", (0.7,) * 3, (1000,) * 3), *frozen)[1])
+    assert "25.0%\nof row updates" in [row[names.index("skipped")] for row in rows]

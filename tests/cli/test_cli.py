@@ -1,0 +1,226 @@
+"""The command line as a user meets it; with real processes where signals and disks come in."""
+
+import os
+import pty
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import typer
+from command_line import SLIPSTREAM
+from command_line import run as run_process
+from in_process import run
+
+from slipstream.cli.app import app
+
+
+@pytest.fixture(scope="module")
+def clicks(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("cli") / "clicks"
+    done = run("synth", "--rows", 20_000, "--out", out)
+    assert done.exit_code == 0, done.stderr
+    assert "20,000 rows of small" in done.stdout
+    return out
+
+
+def test_show_says_what_is_in_a_data_set(clicks):
+    done = run("data", "show", clicks, "--inputs", 2)
+    assert done.exit_code == 0, done.stderr
+    for words in ("17,000", "oracle AUC", "device", "tags (mean)", "input 1: click="):
+        assert words in done.stdout
+
+
+@pytest.mark.process
+def test_show_loses_nothing_in_a_narrow_terminal(clicks):
+    done = run_process("data", "show", clicks, env={"COLUMNS": "40"})
+    assert "train: inputs 17,000" in done.stdout
+    assert "…" not in done.stdout
+
+
+def test_verify_passes_and_then_names_the_damaged_file(clicks, tmp_path):
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-r", str(clicks), str(copy)], check=True)
+    assert run("data", "verify", copy).exit_code == 0
+    file = copy / "train" / "00000.dense"
+    data = bytearray(file.read_bytes())
+    data[100] ^= 1
+    file.write_bytes(data)
+    done = run("data", "verify", copy)
+    assert done.exit_code == 1
+    assert str(file) in done.stderr
+
+
+def test_read_goes_through_every_input(clicks):
+    done = run("data", "read", clicks, "--shuffle", 3, "--epochs", 2, "--batch-size", 512)
+    assert done.exit_code == 0, done.stderr
+    assert "34,000 inputs in 67 batches" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "sentence"),
+    [
+        (("synth", "--shape", "smal", "--out", "x"), 2, "Did you mean small?"),
+        (("synth", "--rows", "-3", "--out", "x"), 2, "rows is -3"),
+        (("synth", "--raw", "criteo", "--shape", "avazu", "--out", "x"), 2, "criteo-kaggle"),
+        (("synth", "--out", "/dev/null/x"), 2, "/dev/null is not a folder"),
+        (("data", "show", "nowhere"), 2, "nowhere is not a packed data set"),
+        (("data", "verify", "."), 2, "has no manifest.json"),
+        (("data", "shw", "x"), 2, "show"),
+        (("synth", "--device", "cuba", "--out", "x"), 2, "no device 'cuba'"),
+        (("synth", "--raw", "criteo", "--min-count", "3", "--out", "x"), 2, "--min-count"),
+        (("synth", "--out", "."), 2, "current folder"),
+        (("data", "read", "{clicks}", "--part", "test"), 2, "There is no part 'test'"),
+        (("data", "read"), 2, "DIR"),
+    ],
+)
+def test_mistakes_end_with_a_sentence_and_no_traceback(
+    clicks, tmp_path, monkeypatch, words, status, sentence
+):
+    words = [word.replace("{clicks}", str(clicks)) for word in words]
+    monkeypatch.chdir(tmp_path)
+    done = run(*words)
+    assert done.exit_code == status
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_run_in_the_same_folder_needs_force(clicks):
+    done = run("synth", "--rows", 20_000, "--out", clicks)
+    assert done.exit_code == 2
+    assert "--force" in done.stderr
+    assert run("synth", "--rows", 20_000, "--out", clicks, "--force").exit_code == 0
+
+
+@pytest.mark.process
+def test_ctrl_c_stops_at_once_and_leaves_nothing(tmp_path):
+    process = subprocess.Popen(
+        [*SLIPSTREAM, "synth", "--rows", "3000000", "--out", str(tmp_path / "big")],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    _wait_for(lambda: any(tmp_path.glob("big.partial/*/*")) or process.poll() is not None)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Stopped." in errors
+    assert "Traceback" not in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.process
+def test_a_killed_run_is_in_nobodys_way(tmp_path):
+    out = tmp_path / "big"
+    process = subprocess.Popen(
+        [*SLIPSTREAM, "synth", "--rows", "3000000", "--out", str(out)],
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    _wait_for(lambda: any(tmp_path.glob("big.partial/*/*")) or process.poll() is not None)
+    process.kill()
+    process.wait()
+    assert not out.exists()
+    assert run("synth", "--rows", 1000, "--out", out).exit_code == 0
+    assert run("data", "verify", out).exit_code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["big"]
+
+
+def _wait_for(condition) -> None:
+    for _ in range(2400):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it never happened")
+
+
+@pytest.mark.process
+def test_a_file_that_cannot_grow_is_a_sentence_and_leaves_nothing(tmp_path):
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    done = run_process("synth", "--rows", 100_000, "--out", tmp_path / "set", preexec_fn=limit)
+    assert done.returncode == 2
+    assert "File too large" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.process
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root, so no small disk to fill: not tested here")
+def test_a_full_disk_is_a_sentence_and_leaves_nothing(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("mounting is not allowed here: a full disk is not tested")
+    try:
+        done = run_process("synth", "--rows", 100_000, "--out", disk / "set")
+        assert done.returncode == 2
+        assert "The disk is full." in done.stderr
+        assert list(disk.iterdir()) == []
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.process
+def test_a_reader_that_has_enough_is_no_error(clicks):
+    line = f"{sys.executable} -m slipstream data show {clicks} | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+@pytest.mark.process
+def test_progress_is_shown_in_a_terminal_and_not_in_a_pipe(tmp_path):
+    main, side = pty.openpty()
+    words = [*SLIPSTREAM, "synth", "--rows", "100000", "--out", str(tmp_path / "a")]
+    process = subprocess.Popen(words, stderr=side, stdout=side, env={**os.environ, "TERM": "xterm"})
+    os.close(side)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(main, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+    process.wait()
+    assert b"rows/s" in shown
+    assert b"generating" in shown
+    assert run_process("synth", "--rows", 1000, "--out", tmp_path / "b").stderr == ""
+
+
+@pytest.mark.process
+def test_the_version_is_printed():
+    from slipstream import __version__
+
+    assert run_process("--version").stdout.strip() == __version__
+
+
+def test_a_raw_log_takes_the_shape_of_its_format(tmp_path):
+    out = tmp_path / "day.tsv"
+    done = run("synth", "--raw", "criteo", "--rows", 50, "--out", out)
+    assert done.exit_code == 0, done.stderr
+    lines = out.read_text().splitlines()
+    assert len(lines) == 50
+    assert all(line.count("\t") == 39 for line in lines)
+
+
+def commands(group, *words):
+    for name, command in group.commands.items():
+        inner = getattr(command, "commands", None)
+        yield from commands(command, *words, name) if inner else [(*words, name)]
+
+
+@pytest.mark.parametrize("words", [*commands(typer.main.get_command(app))], ids=" ".join)
+def test_the_help_of_every_command_has_an_example_that_names_it(words):
+    text = " ".join(run(*words, "--help").stdout.split())
+    assert f"Example: slipstream {' '.join(words)}" in text

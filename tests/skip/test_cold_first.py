@@ -1,0 +1,94 @@
+"""Skipping where all hot inputs come last: no verdict is for more than it was made for."""
+
+import numpy as np
+import pytest
+from small_runs import config, lines, skewed, skip_rule
+
+from slipstream.skip.accesses import Reader
+from slipstream.skip.rules.published import Published
+from slipstream.training import build
+from slipstream.training.loop import train
+from slipstream.training.state import Hooks
+
+KEYS = (
+    *("ordering.kind=cold-first", "skip.hot_memory=8%", "skip.hot_sample=1", "compile=off"),
+    *("skip.warmup=0.1", "skip.least_touches=2", "evaluate.at=[]"),
+)
+
+
+@pytest.fixture(scope="module")
+def data():
+    labels = (np.random.default_rng(5).random(6000) < 0.2).astype(int)
+    return skewed(6000, labels=labels)
+
+
+@pytest.mark.parametrize("rule", ["random-hot", "movement", "value"])
+def test_no_decision_is_for_much_more_than_an_interval_however_much_can_be_skipped(
+    data, tmp_path, rule
+):
+    keys = config(*KEYS, *skip_rule(rule), "skip.target=0.3", batch_size=8)
+    summary = train(data, keys, tmp_path / "run")
+    every = round(0.05 * len(data.train))
+    decisions = summary["skipping"]["decisions"]
+    assert max(one["inputs"] for one in decisions[1:]) < 2 * every
+    assert summary["inputs_skipped"] > 0
+    # In the hot stretch a decision skips no more than it may make up for; where it begins, the
+    # decision before still holds.
+    assert all((one["share"] or 0) < 0.7 for one in decisions)
+
+
+def test_the_lag_of_a_decision_is_no_longer_than_an_interval_at_high_shares(data, tmp_path):
+    keys = (*skip_rule("random-hot"), "skip.target=0.9", "skip.lag=8", "skip.interval=0.2")
+    train(data, config(*KEYS, *keys, batch_size=8), tmp_path / "run")
+    every = round(0.2 * len(data.train))
+    at = [one["position"] for one in lines(tmp_path / "run", "skipping")]
+    assert at
+    assert max(np.diff(at)) < 1.5 * every
+
+
+def test_snapshot_a_waits_for_the_first_hot_inputs_where_no_batches_come_before(
+    data, tmp_path, monkeypatch
+):
+    taken, due = [], Published.due
+
+    def told(self, plan, before):
+        found = due(self, plan, before)
+        taken.append((self._snapshot.taken, plan.next_position))
+        return found
+
+    monkeypatch.setattr(Published, "due", told)
+    keys = ("skip.rule=published", "skip.warmup_batches=0", "skip.sample_share=1", "skip.lag=5")
+    chosen = config(*KEYS, *keys, "skip.most_movement=1", batch_size=8)
+    train(data, chosen, tmp_path / "run")
+    hot = build.hot_of(chosen, build.model_of(chosen, data).layout, data)
+    cold = int((~hot.inputs).sum())
+    (decision,) = lines(tmp_path / "run", "skipping")
+    assert cold < min(position for there, position in taken if there) <= cold + 8
+    assert decision["position"] > cold + 8
+
+
+def test_without_any_warm_up_the_published_rule_decides_a_step_after_snapshot_a(data, tmp_path):
+    keys = ("skip.rule=published", "skip.warmup_batches=0", "skip.warmup=0", "skip.sample_share=1")
+    train(data, config(*KEYS, *keys, batch_size=8), tmp_path / "run")
+    assert len(lines(tmp_path / "run", "skipping")) == 1
+
+
+@pytest.mark.parametrize(("rule", "warmup"), [("value", 0.9), ("published", 0.9), ("random", 0.9)])
+def test_a_run_that_ends_before_its_first_decision_holds_is_too_short(data, tmp_path, rule, warmup):
+    said = []
+    keys = (f"skip.rule={rule}", "skip.lag=80", "skip.warmup_batches=0", f"skip.warmup={warmup}")
+    summary = train(
+        data, config(*KEYS, *keys, batch_size=8), tmp_path / "run", hooks=Hooks(say=said.append)
+    )
+    assert any("Nothing will be skipped" in one and "80 batches later" in one for one in said)
+    assert summary["inputs_skipped"] == 0
+
+
+def test_hot_rows_are_those_of_the_inputs_that_are_trained_on(data):
+    whole = config("skip.hot_memory=8%", "skip.hot_sample=20")
+    some = config("skip.hot_memory=8%", "skip.hot_sample=20", "limit=500")
+    layout = build.model_of(whole, data).layout
+    hot, accessed = build.hot_of(some, layout, data), Reader(data.train).read(np.arange(500)).rows()
+    assert len(hot.inputs) == 500
+    assert set(hot.rows) <= set(accessed.tolist())
+    assert build.hot_of(whole, layout, data).digest != hot.digest

@@ -1,0 +1,88 @@
+"""What steps have said, looked at together: the same as looked at one by one."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_runs import clicks, config, lines
+
+from slipstream.skip.heard import Heard, groups
+from slipstream.skip.rules import RULES
+from slipstream.skip.skipper import Skipper
+from slipstream.training.loop import train
+
+SETTINGS = (
+    "shuffle=true",
+    "skip.warmup=0.1",
+    "skip.interval=0.2",
+    "skip.warmup_batches=3",
+    "skip.sample_share=0.5",
+    "skip.most_movement=1",
+    "skip.tolerance=0.2",
+    "skip.least_touches=2",
+    "skip.hot_sample=1",
+    "skip.lag=40",
+    "log.every_inputs=100000",
+)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 2), st.booleans()), max_size=40),
+    st.integers(1, 60),
+)
+def test_a_group_has_one_decision_and_no_input_twice_and_ends_where_something_may_be_due(
+    steps, per_epoch
+):
+    heard, position = [], 0
+    for number, (inputs, decision, ends) in enumerate(steps):
+        plan = SimpleNamespace(
+            step=number, next_position=position + inputs, decision=decision, ends=ends
+        )
+        heard.append(Heard(plan, position, None))
+        position += inputs
+    found = list(groups(heard, lambda plan: plan.ends, per_epoch, None))
+    assert [one for group in found for one in group.steps] == heard
+    for group in found:
+        assert {one.plan.decision for one in group.steps} == {group.decision}
+        assert not any(one.plan.ends for one in group.steps[:-1])
+        if len(group.steps) > 1:
+            first, last = group.steps[0].before, group.last.plan.next_position - 1
+            assert first // per_epoch == last // per_epoch
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "freeze"])
+def test_a_run_whose_steps_are_heard_late_and_together_is_that_of_steps_heard_at_once(
+    rule, tmp_path, monkeypatch
+):
+    random = np.random.default_rng(7)
+    columns = {"user": (60 * random.random(500) ** 4).astype(int), "ad": random.integers(0, 9, 500)}
+    data = clicks(500, labels=(random.random(500) < 0.3).astype(int), columns=columns)
+    wanted = config(*SETTINGS, f"skip.rule={rule}", strategy="plain", batch_size=7, epochs=2)
+    one_by_one = train(data, wanted, tmp_path / "one-by-one")
+    after, told, waiting, many = Skipper.after, [], [], []
+
+    def late(self, heard):
+        told.extend([self.foresight()] if not told else [])
+        due = [told[0](one.plan, one.before) for one in heard]
+        waiting.extend(heard)
+        if heard and not any(due) and len(waiting) < 16:
+            return []
+        many.append(len(waiting))
+        now = list(waiting)
+        waiting.clear()
+        return after(self, now, told[0].foreseen)
+
+    monkeypatch.setattr(Skipper, "after", late)
+    together = train(data, wanted, tmp_path / "together")
+    assert max(many) > 4
+    assert together["inputs_skipped"] == one_by_one["inputs_skipped"] > 0
+    assert together["weights_digest"] == one_by_one["weights_digest"]
+    parts = [
+        [one for one in lines(tmp_path / name) if one["kind"] == "skipping"]
+        for name in ("one-by-one", "together")
+    ]
+    assert parts[0] == parts[1] != []
+    for key in ("label_rate_skipped", "loss_trained", "loss_skipped"):
+        assert together["skipping"][key] == one_by_one["skipping"][key]

@@ -1,0 +1,160 @@
+"""Rules that look at labels: the chances they promise, and the correction that follows."""
+
+import numpy as np
+import pytest
+from small_runs import clicks, skewed
+
+from slipstream.config import Skip
+from slipstream.order import InputOrder
+from slipstream.skip.accesses import Reader
+from slipstream.skip.chance import uniform
+from slipstream.skip.classifier import Classifier
+from slipstream.skip.context import Context
+from slipstream.skip.decision import Decision, Decisions
+from slipstream.skip.pilot import common_rate, line_through, odds_of
+from slipstream.skip.rule import Drawn
+from slipstream.skip.rules import RULES
+
+EPOCHS = 4000
+
+
+@pytest.fixture(scope="module")
+def part():
+    labels = (np.random.default_rng(5).random(500) < 0.2).astype(int)
+    return skewed(500, labels=labels).train
+
+
+def classified(part, name, wanted):
+    """What a rule makes of twenty inputs, over and over: how often each is trained, its offset."""
+    reader, base = Reader(part), InputOrder(len(part))
+    context = Context(Skip(), reader, base, None, "dlrm", 16, 3, None)
+    rule = RULES[name](context)
+    seen = reader.read(np.arange(len(part)))
+    rule.see(seen, seen)
+    classifier = Classifier(rule, reader, base, 3, 0.0)
+    sample = classifier.drawn(np.arange(len(part)), 0)
+    frozen = rule.freeze()
+    frozen |= rule.fit(frozen, sample)
+    found = rule.search(frozen, sample, wanted)
+    decision = Decision(1, 0, found.threshold, frozen)
+    numbers = np.tile(np.arange(20), EPOCHS)
+    verdict = classifier(decision, np.repeat(np.arange(EPOCHS), 20) * len(part), numbers)
+    trained = verdict.train.reshape(EPOCHS, 20).mean(axis=0)
+    return rule, decision, reader, trained, verdict.logit_offset[:20]
+
+
+@pytest.mark.parametrize("name", ["thin", "case-control"])
+def test_inputs_are_kept_with_the_chances_that_their_offset_corrects(part, name):
+    rule, decision, reader, trained, offset = classified(part, name, 0.5)
+    accesses = reader.read(np.arange(20))
+    # The same input with either label: its chance to be kept, by drawing chances of its own.
+    chances = {}
+    for label in (0.0, 1.0):
+        twin = reader.read(np.arange(20))
+        twin.labels[:] = label
+        kept = np.zeros(20)
+        for epoch in range(EPOCHS):
+            drawn = Drawn(twin, uniform(9, "twin", twin.numbers, epoch))
+            kept += ~(rule.score(decision.frozen, drawn) < decision.threshold)
+        chances[label] = kept / EPOCHS
+    own = np.where(accesses.labels > 0, chances[1.0], chances[0.0])
+    assert np.abs(trained - own).max() < 0.05
+    often = np.minimum(chances[0.0], chances[1.0]) > 0.05  # where counting tells a ratio well
+    assert often.sum() > 8
+    assert np.abs(np.log(chances[1.0] / chances[0.0]) - offset)[often].max() < 0.2
+
+
+def in_epochs(part, name, epochs):
+    """A decision at the beginning of each epoch, and what it makes of all inputs."""
+    reader, base = Reader(part), InputOrder(len(part), epochs=epochs)
+    rule = RULES[name](Context(Skip(), reader, base, None, "dlrm", 16, 3, None))
+    classifier = Classifier(rule, reader, base, 3, 0.0)
+    numbers = np.arange(len(part))
+    none = reader.read(numbers[:0])
+    rule.see(reader.read(numbers[: len(part) // 2]), none)
+    for epoch in range(epochs):
+        frozen = rule.freeze()
+        sample = classifier.drawn(numbers, epoch)
+        frozen |= rule.fit(frozen, sample)
+        decision = Decision(1, 0, rule.search(frozen, sample, 0.5).threshold, frozen)
+        yield classifier(decision, numbers + epoch * len(part), numbers)
+        rule.see(reader.read(numbers), none)
+
+
+@pytest.mark.parametrize("name", ["case-control"])
+def test_corrections_stay_right_when_inputs_come_again(name):
+    random = np.random.default_rng(1)  # labels that nothing can tell: 0.25 is the whole truth
+    labels = (random.random(20_000) < 0.25).astype(int)
+    columns = {f"c{k}": random.integers(0, 2000, 20_000) for k in range(4)}
+    part = clicks(20_000, labels=labels, columns=columns).train
+    labels = Reader(part).labels(np.arange(len(part)))
+    for verdict in in_epochs(part, name, 3):
+        kept, truth = verdict.train, np.log(labels.mean() / (1 - labels.mean()))
+        expected = 1 / (1 + np.exp(-(truth + verdict.logit_offset[kept])))
+        error = np.sqrt((expected * (1 - expected)).sum())
+        assert abs(labels[kept].sum() - expected.sum()) < 4 * error
+        assert 0.4 < kept.mean() < 0.6
+
+
+def test_an_input_is_taken_out_of_the_counts_that_it_was_counted_in(part):
+    reader = Reader(part)
+    everything, few = reader.read(np.arange(len(part))), reader.read(np.arange(25))
+    clicks = np.zeros((reader.rows, 2), dtype=np.uint32)
+    everything.count_labels(clicks)
+    common = common_rate(clicks)
+    found = few.odds_without_own(clicks, common, 20.0)
+    assert max(np.bincount(few.lists[0])) > 1, "some row is accessed several times"
+    for number in range(25):
+        own, others = reader.read(np.array([number])), clicks.copy()
+        alone = np.zeros_like(clicks)
+        own.count_labels(alone)
+        others -= alone
+        n, ones = others.astype(float).T
+        rate = (ones + 20 * common) / (n + 20)
+        odds = np.log(rate / (1 - rate)) - np.log(common / (1 - common))
+        assert found[number] == pytest.approx(own.sums(odds)[0], abs=1e-6)
+
+
+def test_every_input_is_counted_once_whatever_comes_again(part):
+    reader, base = Reader(part), InputOrder(len(part), epochs=3)
+    rule = RULES["case-control"](Context(Skip(), reader, base, None, "dlrm", 16, 3, None))
+    some = [reader.read(np.arange(a, b)) for a, b in ((0, 100), (50, 200), (0, len(part)))]
+    rule.see(some[0], some[1])
+    rule.see(some[2], some[0])
+    once = np.zeros((reader.rows, 2), dtype=np.uint32)
+    some[2].count_labels(once)
+    assert np.array_equal(rule.state_dict()["clicks"], once)
+
+
+def test_chances_are_even_and_their_own_for_each_name_and_epoch():
+    numbers = np.arange(20_000)
+    drawn = uniform(1, "judge", numbers)
+    assert drawn.min() > 0
+    assert drawn.max() <= 1
+    assert np.abs(np.histogram(drawn, 10, (0, 1))[0] - 2000).max() < 200
+    for other in (uniform(1, "explore", numbers), uniform(1, "judge", numbers, 1)):
+        assert abs(np.corrcoef(drawn, other)[0, 1]) < 0.03
+
+
+def test_the_pilot_finds_the_line_that_was_planted():
+    random = np.random.default_rng(0)
+    sums = random.normal(0, 2, 50_000)
+    labels = (random.random(len(sums)) < 1 / (1 + np.exp(-(0.7 * sums - 1.5)))).astype(float)
+    assert np.allclose(line_through(sums, labels), [-1.5, 0.7], atol=0.05)
+
+
+def test_a_pilot_without_anything_to_go_by_still_has_an_answer():
+    assert np.isfinite(line_through(np.zeros(10), np.zeros(10))).all()
+    assert np.isfinite(line_through(np.arange(10.0), (np.arange(10) > 4).astype(float))).all()
+    assert odds_of(np.zeros((3, 2), np.uint32), 20).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["thin", "case-control", "random"])
+def test_batches_before_the_first_decision_are_of_the_same_kind_as_those_after_it(part, name):
+    reader, base = Reader(part), InputOrder(len(part))
+    rule = RULES[name](Context(Skip(), reader, base, None, "dlrm", 16, 3, None))
+    numbers = np.arange(20)
+    verdict = Classifier(rule, reader, base, 3, 0.0)(Decisions(1).last, numbers, numbers)
+    assert verdict.train.all()
+    assert (verdict.logit_offset is None) == (name == "random")
+    assert verdict.logit_offset is None or not verdict.logit_offset.any()

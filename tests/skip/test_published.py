@@ -1,0 +1,202 @@
+"""The published rule beside a slow, literal transcription of the published steps."""
+
+import numpy as np
+import pytest
+from small_runs import SIZES, lines, skewed
+
+from slipstream import Recipe, synthesize
+from slipstream.config import Config
+from slipstream.data.dataset import Dataset
+from slipstream.skip.chance import uniform
+from slipstream.skip.skipper import Skipper
+from slipstream.tables.tables import Embeddings
+from slipstream.training import build
+from slipstream.training.checkpoint import load, newest
+from slipstream.training.loop import StoppedError, train
+from slipstream.training.state import Hooks
+
+SEED, SIZE, S, P, LAG = 3, 16, 4, 0.2, 6
+KEYS = {
+    "skip.warmup_batches": S,
+    "skip.warmup": P,
+    "skip.hot_memory": "60%",
+    "skip.hot_sample": 0.5,
+    "skip.sample_share": 0.4,
+    "skip.lag": LAG,
+    "placement.fast_memory": "90%",
+    "embedding": "{optimizer: sgd, lr: 0.05}",
+    "seed": SEED,
+    "log.tensorboard": "false",
+    "compile": "off",
+    "evaluate.at": "[]",
+}
+
+
+def config(*settings):
+    keys = [f"{key}={value}" for key, value in KEYS.items()]
+    return Config(batch_size=SIZE, strategy="slipstream").with_settings([*keys, *settings])
+
+
+def accesses(part, number):
+    """The rows of an input by table, one by one."""
+    (one,) = part.runs(number, number + 1)
+    rows = {table.name: [] for table in part.schema.tables}
+    for place, column in enumerate(part.schema.singles):
+        rows[column.table].append(int(one.ids[0, place]))
+    for column in part.schema.lists:
+        rows[column.table] += one.lists[column.name].values.tolist()
+    return rows
+
+
+def hot_rows(part, layout, budget):
+    """5 % (here more) of inputs with replacement; the global top H rows."""
+    n = len(part)
+    draws = (uniform(SEED, "hot", np.arange(round(KEYS["skip.hot_sample"] * n))) * n).astype(int)
+    counts = {}
+    for number in np.minimum(draws, n - 1).tolist():
+        for table, ids in accesses(part, number).items():
+            for row in ids:
+                counts[table, row] = counts.get((table, row), 0) + 1
+    tables = [table.name for table in part.schema.tables]
+    best = sorted(counts, key=lambda one: (-counts[one], tables.index(one[0]), one[1]))
+    dim = layout.tables[0].dim
+    return set(best[: budget // (4 * dim)])
+
+
+def rows_after(data, folder, settings, steps):
+    """All rows by table after so many steps of the same order, without any skipping."""
+    asked = iter(range(steps + 1))
+    hooks = Hooks(stop=lambda: next(asked, None) in (None, steps))
+    chosen = config(*settings, "skip.rule=none")
+    with pytest.raises(StoppedError):
+        train(data, chosen, folder, hooks=hooks)
+    tables = Embeddings(build.model_of(chosen, data).layout, seed=None)
+    found = newest(folder / "checkpoints")
+    assert found.step == steps
+    load(found, tables.stores)
+    return {
+        table.name: store.views["weight"][store.rows_of(table.name)].copy()
+        for store in tables.stores
+        for table in store.group.tables
+    }
+
+
+def literally(data, folder, settings, alpha, target):
+    """The published steps, one after the other: the threshold, and which inputs are dropped."""
+    layout = build.model_of(config(*settings), data).layout
+    everything = sum(t.rows * 4 * t.dim for t in layout.tables)
+    part = data.train
+    budget = round(0.6 * everything)
+    hot = hot_rows(part, layout, budget)
+    rows = [accesses(part, n) for n in range(len(part))]
+    is_hot = [all((t, r) in hot for t, ids in one.items() for r in ids) for one in rows]
+    hot_inputs = [n for n in range(len(part)) if is_hot[n]]
+    cold_batches = -(-(len(part) - len(hot_inputs)) // SIZE)
+    e = round(P * -(-len(hot_inputs) // SIZE)) + S
+    a = rows_after(data, folder / "a", settings, cold_batches + S)
+    b = rows_after(data, folder / "b", settings, cold_batches + e)
+
+    def stale(table, row, threshold):
+        pairs = zip(a[table][row], b[table][row], strict=True)
+        return all(abs(x - y) < np.float32(threshold) for x, y in pairs)
+
+    def dropped(number, threshold):
+        return all(
+            sum(stale(table, row, threshold) for row in ids) >= min(alpha, len(ids))
+            for table, ids in rows[number].items()
+        )
+
+    left = hot_inputs[e * SIZE :]
+    drawn = uniform(SEED, "sample", np.array(left)) <= KEYS["skip.sample_share"]
+    sample = [number for number, one in zip(left, drawn.tolist(), strict=True) if one]
+    low, high, threshold = 0.0, 0.1, 0.0
+    for _ in range(25):
+        middle = (low + high) / 2
+        share = sum(dropped(number, middle) for number in sample) / len(sample)
+        if abs(share - target) <= 0.05:
+            threshold = middle
+            break
+        if share > target:
+            high = middle
+        else:
+            low = middle
+    judged = hot_inputs[(e + LAG) * SIZE :]
+    return threshold, [number for number in judged if dropped(number, threshold)]
+
+
+@pytest.mark.parametrize("model", ["dlrm", "tbsm"])
+def test_published_gives_the_threshold_and_drops_the_inputs_of_a_literal_transcription(
+    model, tmp_path, monkeypatch
+):
+    if model == "dlrm":
+        data, settings, alpha, target = skewed(2500), SIZES, 10**9, 0.3
+    else:
+        data = Dataset.open(synthesize(Recipe(rows=1500, shape="taobao"), tmp_path / "data"))
+        sizes = ("model.dim=4", "model.top=[5]", "model.attention=[5]", "model.final=[6]")
+        settings, alpha, target = ("model.name=tbsm", "embedding.lr=0.005", *sizes), 4, 0.85
+    settings = (*settings, "skip.tolerance=0.05", f"skip.target={target}")
+    threshold, wanted = literally(data, tmp_path, settings, alpha, target)
+    seen, after = [], Skipper.after
+
+    def noted(self, heard):
+        for one in heard:
+            seen.extend(one.plan.skipped.tolist())
+        return after(self, heard)
+
+    monkeypatch.setattr(Skipper, "after", noted)
+    summary = train(data, config(*settings), tmp_path / "run")
+    (decision,) = lines(tmp_path / "run", "skipping")
+    assert decision["threshold"] == threshold > 0, str(decision)
+    assert seen == wanted
+    assert len(wanted) > 20
+    assert summary["inputs_skipped"] == len(wanted)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("model", ["dlrm", "deepfm"])
+def test_a_share_of_rows_is_hot_whatever_state_they_have(model, optimizer):
+    data, chosen = skewed(2500), config(f"embedding={{optimizer: {optimizer}}}")
+    chosen = chosen.with_settings([f"model.name={model}", "skip.hot_memory=25%"])
+    hot = build.hot_of(chosen, build.model_of(chosen, data).layout, data)
+    assert len(hot.rows) == len(hot.mask) // 4
+
+
+def test_a_search_that_fails_skips_nothing_and_says_so(tmp_path):
+    settings = (*SIZES, "skip.most_movement=1e-9", "skip.rounds=3")
+    summary = train(skewed(2000), config(*settings), tmp_path / "run")
+    (decision,) = lines(tmp_path / "run", "skipping")
+    assert decision["threshold"] == 0
+    assert "in 3 rounds no threshold up to 1e-09" in decision["why"]
+    assert decision["why"] in summary["skipping"]["sentence"]
+    assert summary["inputs_skipped"] == 0
+
+
+def test_a_run_that_is_too_short_says_so_at_the_start(tmp_path):
+    said = []
+    settings = (*SIZES, "skip.warmup_batches=1000")
+    train(skewed(400), config(*settings), tmp_path / "run", hooks=Hooks(say=said.append))
+    assert any(one.startswith("Nothing will be skipped: the published rule") for one in said)
+
+
+def test_it_is_decided_once_unless_it_is_to_be_repeated(tmp_path):
+    data = skewed(2500)
+    train(data, config(*SIZES), tmp_path / "once")
+    train(data, config(*SIZES, "skip.repeat=true"), tmp_path / "often")
+    assert len(lines(tmp_path / "once", "skipping")) == 1
+    assert len(lines(tmp_path / "often", "skipping")) > 3
+
+
+def test_a_threshold_that_is_given_is_used(tmp_path):
+    summary = train(skewed(2500), config(*SIZES, "skip.h_t=0.05"), tmp_path / "run")
+    (decision,) = lines(tmp_path / "run", "skipping")
+    assert decision["threshold"] == 0.05
+    assert summary["inputs_skipped"] > 0
+
+
+def test_fewer_tables_that_must_be_stale_drop_more(tmp_path):
+    data = skewed(2500)
+    all_of, two = (
+        train(data, config(*SIZES, "skip.h_t=0.01", *more), tmp_path / name)["inputs_skipped"]
+        for name, more in (("all", ()), ("two", ("skip.h_c=2",)))
+    )
+    assert two > all_of

@@ -1,0 +1,154 @@
+"""The share asked for is the share got, with every rule and order; or the run says why not."""
+
+import re
+
+import numpy as np
+import pytest
+from small_runs import clicks, config, lines, skewed, skip_rule
+
+from slipstream.skip.rules import RULES
+from slipstream.training.loop import train
+
+SHORT = (
+    "skip.warmup=0.1",
+    "skip.interval=0.1",
+    "placement.fast_memory=60%",
+    "ordering.segment=12",
+)
+HAS = {
+    "published": ("skip.warmup_batches=5", "skip.sample_share=0.5", "skip.most_movement=1"),
+    "movement": ("skip.least_touches=2",),
+    "freeze": ("skip.least_touches=2",),
+}
+
+
+NEEDS_HOT = ("published", "random-hot", "movement", "freeze")
+
+
+@pytest.fixture(scope="module")
+def data():
+    labels = (np.random.default_rng(5).random(2000) < 0.2).astype(int)
+    return skewed(2000, labels=labels)
+
+
+def run(data, out, rule, *settings, strategy="plain", share=0.3):
+    """A run with small batches, so that a decision soon holds."""
+    hot = ("skip.hot_sample=1",) if rule in NEEDS_HOT or strategy == "slipstream" else ()
+    keys = (*skip_rule(rule), f"skip.target={share}", *SHORT, *HAS.get(rule, ()), *hot)
+    made = config(*keys, *settings, strategy=strategy, batch_size=8, compile="off")
+    return train(data, made, out)
+
+
+def judged(summary):
+    """Inputs that decisions judged, and how many of them were skipped."""
+    decided = [one for one in summary["skipping"]["decisions"] if "asked" in one]
+    assert decided
+    skipped = sum(one["inputs"] * (one["share"] or 0) for one in decided)
+    assert summary["inputs_skipped"] == round(skipped)
+    assert summary["inputs_trained"] + summary["inputs_skipped"] == summary["inputs_total"]
+    return sum(one["inputs"] for one in decided), skipped
+
+
+SHARED = ["random-hot", *(rule for rule in RULES if rule not in ("published", "freeze"))]
+ORDERED = [  # every order with rules of each kind: by chance, by rows, by labels
+    *(("fae", rule) for rule in ("random", "movement", "thin")),
+    *(("hotline", rule) for rule in ("random-hot", "value")),
+    *(("fast", rule) for rule in ("case-control", "random-hot")),
+    *(("slipstream", rule) for rule in ("random", "random-hot", "movement", "case-control")),
+]
+
+
+@pytest.mark.parametrize(("strategy", "rule"), [*(("plain", rule) for rule in SHARED), *ORDERED])
+def test_the_share_got_is_the_share_asked_for_within_two_points(data, tmp_path, strategy, rule):
+    inputs, skipped = judged(run(data, tmp_path / "run", rule, strategy=strategy))
+    assert skipped / inputs == pytest.approx(0.3, abs=0.02)
+
+
+@pytest.mark.parametrize("strategy", ["plain", "slipstream"])
+def test_the_published_rule_skips_the_share_of_hot_inputs_that_its_search_found(
+    data, tmp_path, strategy
+):
+    summary = run(data, tmp_path / "run", "published", "skip.hot_memory=70%", strategy=strategy)
+    (one,) = [one for one in summary["skipping"]["decisions"] if "asked" in one]
+    judged(summary)
+    assert one["why"] in ("", "within the tolerance of 0.08")
+    assert one["reached"] == pytest.approx(0.3, abs=0.08)
+    assert 0.05 < one["of_inputs"] < 0.95 or strategy == "slipstream"
+    # A sample of half of a few hundred hot inputs: three standard errors are 5 points.
+    assert one["share"] == pytest.approx(one["reached"] * one["of_inputs"], abs=0.05)
+
+
+@pytest.mark.parametrize("strategy", ["plain", "fae"])
+def test_freezing_leaves_out_the_share_of_row_updates(data, tmp_path, strategy):
+    summary = run(data, tmp_path / "run", "freeze", strategy=strategy)
+    assert summary["skipping"]["row_updates_frozen"] == pytest.approx(0.3, abs=0.02)
+    assert summary["inputs_skipped"] == 0
+
+
+def told(out):
+    """The reasons, without those of decisions that got what they wanted."""
+    reasons = [line["why"] for line in lines(out, "skipping")]
+    assert all(reasons)
+    return reasons
+
+
+def test_where_few_inputs_are_hot_the_reason_names_their_share(data, tmp_path):
+    out = tmp_path / "run"
+    settings = ("skip.hot_memory=8%",)
+    summary = run(data, out, "random-hot", *settings, share=0.8)
+    inputs, skipped = judged(summary)
+    named = [
+        float(re.fullmatch(r"only (.*) % of the sample can be skipped", why)[1]) / 100
+        for why in told(out)
+    ]
+    assert 0.02 < skipped / inputs < 0.6
+    assert np.mean(named) == pytest.approx(skipped / inputs, abs=0.03)
+    said = summary["skipping"]["sentence"]
+    assert f"{skipped / inputs:.1%} of the {inputs:,} judged, where".replace("%", " %") in said
+    assert "where 80.0 % were asked for: only" in said
+
+
+def test_where_few_inputs_are_negative_the_reason_names_their_share(tmp_path):
+    labels = (np.random.default_rng(5).random(2000) < 0.6).astype(int)
+    out = tmp_path / "run"
+    summary = run(skewed(2000, labels=labels), out, "thin", share=0.7)
+    inputs, skipped = judged(summary)
+    named = [
+        float(re.fullmatch(r"only (.*) % of the sample are negatives", why)[1]) / 100
+        for why in told(out)
+    ]
+    assert np.mean(named) == pytest.approx(0.4, abs=0.03)
+    assert skipped / inputs == pytest.approx(0.4 * 0.99, abs=0.03)
+
+
+def test_where_all_inputs_are_alike_the_reason_is_that(data, tmp_path):
+    same = clicks(1000, columns={"user": np.zeros(1000, dtype=int)})
+    out = tmp_path / "run"
+    _, skipped = judged(run(same, out, "value"))
+    assert skipped == 0
+    assert set(told(out)) == {"many inputs have the same score"}
+
+
+def test_a_published_search_that_finds_nothing_skips_nothing_and_says_so(data, tmp_path):
+    out = tmp_path / "run"
+    summary = run(data, out, "published", "skip.most_movement=1e-9")
+    _, skipped = judged(summary)
+    assert skipped == 0
+    (why,) = told(out)
+    assert why.startswith("in 25 rounds no threshold up to 1e-09 came within 0.08 of the share")
+    assert why in summary["skipping"]["sentence"]
+
+
+@pytest.mark.parametrize(("target", "lag"), [(0.3, 200), (0.7, 20)])
+def test_with_a_lag_of_many_intervals_shares_do_not_swing(target, lag, tmp_path):
+    random, n = np.random.default_rng(0), 5000
+    columns = {k: (rows * random.random(n) ** 4).astype(int) for k, rows in (("a", 900), ("b", 90))}
+    many = clicks(n, columns=columns)
+    keys = (f"skip.target={target}", f"skip.lag={lag}", "skip.rule=value")
+    made = config(
+        *keys, "skip.sample_inputs=500", "log.every_inputs=100000", batch_size=8, epochs=5
+    )
+    decisions = train(many, made, tmp_path / "run")["skipping"]["decisions"][1:]
+    late = [one["wanted"] for one in decisions if one["inputs"]]
+    assert len(late) > 60
+    assert max(abs(one - target) for one in late) < 0.06

@@ -1,0 +1,190 @@
+"""Runs that skip: the share asked for, bitwise resume, nothing changed where nothing is skipped."""
+
+import numpy as np
+import pytest
+from small_runs import config, lines, skewed, skip_rule, stop_after
+from trained import SIZES
+
+from slipstream import ConfigError, Dataset, Recipe, synthesize
+from slipstream.config import Config
+from slipstream.skip.rules import RULES
+from slipstream.training.estimate import estimate
+from slipstream.training.loop import StoppedError, train
+from slipstream.training.state import Hooks
+
+SHORT = (
+    "skip.warmup=0.1",
+    "skip.interval=0.1",
+    "skip.warmup_batches=5",
+    "skip.sample_share=0.5",
+    "skip.most_movement=1",
+    "skip.least_touches=2",
+    "skip.hot_sample=1",
+    "placement.fast_memory=60%",
+    "ordering.segment=12",
+)
+RUNS = [
+    ("plain", {}),
+    ("fae", {}),
+    ("hotline", {"compile": "off"}),
+    ("fast", {}),
+]
+
+
+@pytest.fixture(scope="module")
+def data():
+    labels = (np.random.default_rng(5).random(2000) < 0.2).astype(int)
+    return skewed(2000, labels=labels)
+
+
+@pytest.fixture(scope="module")
+def histories(tmp_path_factory):
+    recipe = Recipe(rows=1500, shape="taobao")
+    return Dataset.open(synthesize(recipe, tmp_path_factory.mktemp("data") / "histories"))
+
+
+def run(data, out, rule, *settings, strategy="plain", hooks=None, resume=False, **keys):
+    made = config(*SHORT, *skip_rule(rule), *settings, strategy=strategy, **keys)
+    return train(data, made, out, hooks=hooks, resume=resume)
+
+
+@pytest.mark.parametrize(("strategy", "keys"), RUNS)
+def test_share_0_is_bitwise_a_run_without_skipping(data, tmp_path, strategy, keys):
+    plain = run(data, tmp_path / "plain", "none", strategy=strategy, **keys)
+    ours = run(data, tmp_path / "0", "value", "skip.target=0", strategy=strategy, **keys)
+    assert ours["weights_digest"] == plain["weights_digest"] or strategy == "fae"
+    assert ours["inputs_skipped"] == 0
+    if strategy == "fae":  # a decision on its rate may come later, for what skipping might leave
+        same = run(data, tmp_path / "f", "none", "ordering.lag=6", strategy=strategy, **keys)
+        assert ours["weights_digest"] == same["weights_digest"]
+
+
+def test_a_threshold_is_searched_on_inputs_to_come_also_where_they_are_rearranged(data, tmp_path):
+    settings = ("ordering.kind=cold-first", "skip.hot_memory=8%")
+    late = ("skip.warmup=0.85", "skip.target=0.2", "skip.lag=5")  # hot inputs alone are left
+    summary = run(data, tmp_path / "run", "random-hot", *settings, *late, batch_size=8)
+    first = next(one for one in summary["skipping"]["decisions"] if "asked" in one)
+    assert first["reached"] == pytest.approx(0.2, abs=0.02)
+    assert first["share"] == pytest.approx(0.2, abs=0.08)
+
+
+CASES = [
+    *(("plain", rule) for rule in ("movement", "value", "freeze", "random")),
+    *(("slipstream", rule) for rule in ("published", "random-hot")),
+    *(("fae", rule) for rule in ("value", "thin")),
+    ("fast", "case-control"),
+    ("hotline", "value"),
+    ("hotline", "freeze"),
+]
+
+
+@pytest.mark.parametrize(("strategy", "rule"), CASES)
+def test_a_run_that_was_stopped_ends_where_an_uninterrupted_one_does(
+    data, tmp_path, rule, strategy
+):
+    keys = {"strategy": strategy, "epochs": 2}
+    whole = run(data, tmp_path / "whole", rule, **keys)
+    for stop in (0, 20, 90):
+        with pytest.raises(StoppedError):
+            more = {"hooks": stop_after(stop), "resume": stop > 0}
+            run(data, tmp_path / "r", rule, **more, **keys)
+    again = run(data, tmp_path / "r", rule, resume=True, **keys)
+    assert whole["inputs_skipped"] or rule == "freeze"
+    for key in ("weights_digest", "auc", "inputs_trained", "inputs_skipped"):
+        assert again[key] == whole[key]
+    for key in ("decisions", "row_updates_frozen", "loss_skipped"):
+        assert again["skipping"].get(key) == whole["skipping"].get(key)
+
+
+@pytest.mark.parametrize("rule", ["published", "random-hot", "value"])
+def test_every_run_that_skips_reports_what_it_skipped(data, tmp_path, rule):
+    found = run(data, tmp_path / "run", rule, "skip.hot_memory=30%", epochs=3)["skipping"]
+    assert 0 < found["loss_skipped"] < 2
+    assert 0 < found["label_rate_skipped"] < 1
+    assert found["skipped_examples_scored"] > 100
+    kept_by = [line["kept_by"] for line in lines(tmp_path / "run", "skipping")]
+    assert any(kept_by), "some table keeps inputs from being skipped"
+
+
+@pytest.mark.parametrize("strategy", ["fae", "fast"])
+def test_where_rows_live_does_not_change_what_is_skipped_or_learned(data, tmp_path, strategy):
+    settings = ("ordering.kind=as-is", "skip.lag=30")
+    plain = run(data, tmp_path / "plain", "value", "skip.lag=30")
+    other = run(data, tmp_path / "other", "value", *settings, strategy=strategy)
+    assert other["weights_digest"] == plain["weights_digest"]
+
+
+def test_thinned_negatives_leave_predictions_calibrated(data, tmp_path):
+    settings = ("skip.target=0.6", "dense.lr=0.05")
+    thin = run(data, tmp_path / "thin", "thin", *settings, epochs=4)
+    assert thin["skipping"]["label_rate_skipped"] == 0
+    assert thin["skipping"]["label_rate_trained"] > 0.3
+    assert 0.8 < thin["calibration"] < 1.25
+
+
+def test_a_run_that_ends_before_a_decision_holds_says_so(data, tmp_path):
+    summary = run(data, tmp_path / "run", "random", "skip.lag=1000")
+    assert summary["inputs_skipped"] == 0
+    assert "(decisions hold from skip.lag batches on" in summary["skipping"]["sentence"]
+
+
+def test_a_snapshot_that_comes_with_the_only_decision_is_said_at_the_start(data, tmp_path):
+    said, settings = [], ("skip.repeat=false", "skip.warmup=0")
+    hooks = Hooks(say=said.append)
+    summary = run(data, tmp_path / "run", "movement", *settings, hooks=hooks)
+    assert summary["inputs_skipped"] == 0
+    assert any("the only decision would come with it" in one for one in said)
+
+
+def test_what_is_made_up_for_never_asks_for_all_inputs(data, tmp_path):
+    settings = ("skip.target=0.9", "skip.least_touches=50")
+    run(data, tmp_path / "run", "movement", *settings)
+    wanted = [line["wanted"] for line in lines(tmp_path / "run", "skipping")]
+    assert max(wanted) == pytest.approx(0.95)
+
+
+@pytest.mark.parametrize("rule", ["thin", "freeze"])
+def test_exploring_where_nothing_is_left_to_explore_is_refused_before_anything_is_written(
+    data, tmp_path, rule
+):
+    with pytest.raises(ConfigError, match="nothing is left to explore"):
+        run(data, tmp_path / "run", rule, "skip.explore=0.1")
+    assert not (tmp_path / "run").exists()
+
+
+def test_shares_are_asked_for_in_turn(data, tmp_path):
+    run(data, tmp_path / "run", "random", "skip.shares=[0.1, 0.5]")
+    asked = [line["asked"] for line in lines(tmp_path / "run", "skipping")]
+    assert asked[:3] == [0.1, 0.5, 0.5]
+
+
+@pytest.mark.parametrize("model", ["tbsm", "dcn", "deepfm", "wide_deep"])
+@pytest.mark.parametrize("rule", ["published"])
+def test_every_model_trains_with_inputs_skipped(tmp_path, histories, model, rule):
+    sizes = [one for one in SIZES[model] if not one.startswith("model.dim")]
+    settings = [*SHORT, f"model.name={model}", *sizes, f"skip.rule={rule}", "skip.h_t=0.5"]
+    made = Config(batch_size=32).with_settings([*settings, "log.tensorboard=false", "compile=off"])
+    summary = train(histories, made, tmp_path / "run")
+    assert summary["inputs_skipped"] > 0
+    assert summary["inputs_trained"] + summary["inputs_skipped"] == summary["inputs_total"]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_estimate_holds_what_a_rule_keeps(data, tmp_path, rule):
+    made = config(*SHORT, f"skip.rule={rule}", limit=600)
+    kept = train(data, made, tmp_path / "run")["skipping"]["overhead_bytes"]
+    part = estimate(data, made).host.get("skipping", 0)
+    small = 4096  # a line, a few numbers, ten watched rows
+    assert kept - small <= part <= 4 * kept + 16 * len(data.train)
+
+
+def test_the_estimate_holds_decisions_that_wait_for_their_first_batch(data, tmp_path):
+    made = config(*SHORT, "skip.rule=value", "skip.lag=50", limit=600, epochs=3)
+    few = estimate(data, made.with_settings(["skip.interval=0.9"])).host["skipping"]
+    kept = train(data, made, tmp_path / "run")["skipping"]["overhead_bytes"]
+    assert few < kept <= estimate(data, made).host["skipping"] / 2 + 4096, "it is saved as often"
+    once, never = (
+        estimate(data, made.with_settings(["skip.rule=published", f"skip.repeat={word}"])).host
+        for word in ("null", "false")
+    )
+    assert once == never, "the published rule decides once anyway"
