@@ -3,6 +3,6 @@
 
 def main() -> None:
     """Run the command line."""
-    from slipstream.cli.main import app
+    from slipstream.cli.app import app
 
     app()
