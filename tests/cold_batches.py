@@ -17,22 +17,22 @@ def layout_of(rows, dims=(2,)):
 
 def batches_of(rows, sizes, capacity, draw, at_once=1):
     """Batches, of which some were read at once: those lie side by side."""
-    made, position = [], 0
+    batches, position = [], 0
     whole = np.zeros((len(sizes), capacity, len(rows)), dtype=np.int32)
     for number, n in enumerate(sizes):
         ids = whole[number]
         first = number // at_once * at_once
         some = sizes[first : first + at_once]
-        mine = torch.from_numpy(whole[first : first + at_once])
-        inputs = torch.arange(mine.shape[0] * capacity).view(-1, capacity)
-        together = Together({"ids": mine, "numbers": inputs}, sum(some), len(some))
+        block = torch.from_numpy(whole[first : first + at_once])
+        inputs = torch.arange(block.shape[0] * capacity).view(-1, capacity)
+        together = Together({"ids": block, "numbers": inputs}, sum(some), len(some))
         for column, size in enumerate(rows):
             skewed = draw.random(n) ** 4 * size
             ids[:n, column] = skewed.astype(np.int32)
         numbers = torch.arange(position, position + capacity)
         position += n
         zeros = torch.zeros(capacity)
-        made.append(
+        batches.append(
             Batch(
                 numbers,
                 zeros,
@@ -45,7 +45,7 @@ def batches_of(rows, sizes, capacity, draw, at_once=1):
                 place=number - first,
             )
         )
-    return made
+    return batches
 
 
 def prefixes(layout, shares, number=0):
@@ -57,7 +57,7 @@ def prefixes(layout, shares, number=0):
     return np.concatenate(pieces)
 
 
-def drawn(data, count):
+def tiers_and_batches(data, count):
     """Batches, and rooms with little room beside the rows that stay, all drawn by Hypothesis."""
     draw = np.random.default_rng(data.draw(st.integers(0, 999)))
     rows = data.draw(st.lists(st.integers(1, 40), min_size=2, max_size=6))
@@ -75,7 +75,7 @@ def drawn(data, count):
     return layout, [f"c{n}" for n in range(len(rows))], rooms, batches, at_once
 
 
-def said(placed):
+def contents(placed):
     """All that a plan says, to be compared."""
     groups = [[array.tolist() for array in plan[:6]] + [plan.at] for plan in placed.groups]
     return placed.batch.next_position, groups, placed.after, placed.aside

@@ -9,5 +9,5 @@ from slipstream.cli.app import app
 def run(*words: object, **env: str):
     environment = {"COLUMNS": "200", "NO_COLOR": "1", **env}
     for console in (terminal.out, terminal.err):
-        console.width = int(environment["COLUMNS"])  # it was asked for when the first test began
+        console.width = int(environment["COLUMNS"])  # set once, when the first test began
     return CliRunner().invoke(app, [*map(str, words)], env=environment)

@@ -57,14 +57,14 @@ class Ended(NamedTuple):
         status: Its exit status, or the signal.
         phase: What it was doing.
         saving: Whether a checkpoint was being written meanwhile.
-        said: What it printed.
+        output: What it printed.
     """
 
     killed: bool
     status: int
     phase: str
     saving: bool
-    said: str
+    output: str
 
 
 class Nursery:
@@ -72,13 +72,13 @@ class Nursery:
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
-        self.said = Path(self._folder.name) / "said"
+        self.output = Path(self._folder.name) / "output"
         self.phase = Path(self._folder.name) / "phase"
         code = (
             "import sys; sys.path.insert(0, sys.argv[1]); import kills; kills.nurse(*sys.argv[2:])"
         )
         self._process = subprocess.Popen(
-            [sys.executable, "-c", code, str(HERE), str(self.said), str(self.phase)],
+            [sys.executable, "-c", code, str(HERE), str(self.output), str(self.phase)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -110,7 +110,7 @@ class Nursery:
             status=os.WEXITSTATUS(status) if os.WIFEXITED(status) else os.WTERMSIG(status),
             phase=PHASES[number & ~SAVING],
             saving=bool(number & SAVING),
-            said=self.said.read_text(),
+            output=self.output.read_text(),
         )
 
     def doing(self, phase: str) -> bool:
@@ -128,7 +128,7 @@ class Nursery:
         self._folder.cleanup()
 
 
-def nurse(said: str, phase: str) -> None:
+def nurse(output: str, phase: str) -> None:
     """What the nursery does: a child for each line that comes in."""
     import slipstream.cli
 
@@ -139,7 +139,7 @@ def nurse(said: str, phase: str) -> None:
         Path(phase).write_bytes(b"\0")
         child = os.fork()
         if not child:
-            with open(said, "wb", buffering=0) as file:  # noqa: PTH123
+            with open(output, "wb", buffering=0) as file:  # noqa: PTH123
                 os.dup2(file.fileno(), 1)
                 os.dup2(file.fileno(), 2)
             _be_watched(phase)
@@ -248,10 +248,10 @@ def _die_at(point: str, count: int, when: str) -> None:
         seen += 1
         if seen == count and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        made = call(*args)
+        result = call(*args)
         if seen == count and when == "after":
             os.kill(os.getpid(), signal.SIGKILL)
-        return made
+        return result
 
     setattr(owner, name, deadly)
 
@@ -281,6 +281,6 @@ def kill_until_it_ends(nursery, run, begin, chance, longest, kills=1000) -> list
         after = chance.uniform(0, longest) if len(ends) < kills else None
         ended = nursery.run(*words_for(run, begin), after=after)
         if not ended.killed:
-            assert ended.status == 0, ended.said
+            assert ended.status == 0, ended.output
             return ends
         ends.append(ended)

@@ -35,7 +35,7 @@ def random_embedded(layout: Layout, batch: int, seed: int = 0, dtype=torch.float
         steps[torch.arange(feature.length) >= length[:, None]] = 0
         sequences.append(steps)
         lengths.append(length)
-    leaves = [[one.requires_grad_() for one in some] for some in (vectors, sequences)]
+    leaves = [[leaf.requires_grad_() for leaf in group] for group in (vectors, sequences)]
     return Embedded(tuple(leaves[0]), tuple(leaves[1]), tuple(lengths))
 
 
@@ -67,13 +67,13 @@ def layer_by_layer(values: torch.Tensor, layers: nn.Sequential) -> torch.Tensor:
     return values
 
 
-def assert_same_gradients(ours, plain, leaves) -> None:
+def assert_same_gradients(result, plain, leaves) -> None:
     """Both results and their gradients with respect to all leaves agree."""
-    torch.testing.assert_close(ours, plain, rtol=1e-12, atol=1e-12)
-    factors = torch.linspace(-1, 2, len(ours), dtype=ours.dtype)
-    one = torch.autograd.grad((ours * factors).sum(), leaves)
+    torch.testing.assert_close(result, plain, rtol=1e-12, atol=1e-12)
+    factors = torch.linspace(-1, 2, len(result), dtype=result.dtype)
+    gradients = torch.autograd.grad((result * factors).sum(), leaves)
     other = torch.autograd.grad((plain * factors).sum(), leaves)
-    for left, right in zip(one, other, strict=True):
+    for left, right in zip(gradients, other, strict=True):
         torch.testing.assert_close(left, right, rtol=1e-12, atol=1e-12)
 
 

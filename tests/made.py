@@ -20,8 +20,8 @@ def datasets(draw: st.DrawFn, max_rows: int = 60, min_rows: int = 0) -> Dataset:
     for name in chosen:
         values = draw(st.sampled_from([whole, text]))
         if draw(st.booleans()):
-            one = st.lists(values | st.none(), min_size=n, max_size=n)
-            columns[name] = np.array(draw(one), dtype=object)
+            column = st.lists(values | st.none(), min_size=n, max_size=n)
+            columns[name] = np.array(draw(column), dtype=object)
         else:
             lists = draw(st.lists(st.lists(values, max_size=4), min_size=n, max_size=n))
             columns[name] = _lists(lists, draw(st.sampled_from(KINDS)), values is text)
@@ -64,21 +64,21 @@ def orders(draw: st.DrawFn, max_rows: int = 400) -> InputOrder:
 
 
 def _lists(lists: list[list[object]], kind: str, textual: bool) -> Lists:
-    made = Lists.of(lists, kind)
+    ragged = Lists.of(lists, kind)
     if textual:
-        values = np.array([v for one in lists for v in one], dtype=object)
-        return Lists(values, made.offsets, kind)
-    return made
+        values = np.array([value for values in lists for value in values], dtype=object)
+        return Lists(values, ragged.offsets, kind)
+    return ragged
 
 
 def _floats(n: int, low: float, high: float) -> st.SearchStrategy[list[float]]:
     return st.lists(st.floats(low, high, width=32), min_size=n, max_size=n)
 
 
-def assert_same_inputs(one: Dataset, other: Dataset) -> None:
+def assert_same_inputs(dataset: Dataset, other: Dataset) -> None:
     """Every input of every part is equal, array by array."""
-    assert one.schema == other.schema
-    for name, part in one.parts.items():
+    assert dataset.schema == other.schema
+    for name, part in dataset.parts.items():
         again = other.parts[name]
         assert len(part) == len(again)
         (left,), (right,) = _whole(part), _whole(again)

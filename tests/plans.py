@@ -28,9 +28,9 @@ def engine_of(
     """A model and its rows in float64; the same for the same arguments."""
     settings = {"optimizer": optimizer, "storage": "fp64"}
     sizes = SIZES if model == "dlrm" else {}
-    made = build_model(model, schema, seed=1, table_settings=settings, **sizes, **options)
-    rows = Embeddings(made.layout, seed=2, engine=tables)
-    return Engine(rows, DensePart(made.double(), dense or Dense(optimizer="sgd", lr=0.1)))
+    network = build_model(model, schema, seed=1, table_settings=settings, **sizes, **options)
+    rows = Embeddings(network.layout, seed=2, engine=tables)
+    return Engine(rows, DensePart(network.double(), dense or Dense(optimizer="sgd", lr=0.1)))
 
 
 class Batches:
@@ -77,8 +77,8 @@ def plan_of(
 
     listed = {}
     for name, column in lists.items():
-        lengths = [len(one) for one in column] + [0] * (capacity - n)
-        values = np.array([v for one in column for v in one], dtype=np.int32)
+        lengths = [len(values) for values in column] + [0] * (capacity - n)
+        values = np.array([value for values in column for value in values], dtype=np.int32)
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         listed[name] = ListBatch(torch.from_numpy(values), torch.from_numpy(offsets))
     placement = Resident(engine.tables.layout, [c.name for c in schema.singles])
@@ -97,7 +97,7 @@ def plan_of(
 
 
 def step(engine, plan, factor=1.0):
-    """One step; what it says of its batch."""
+    """Make one step and return its result."""
     stepped = engine.forward(plan)
     engine.move(plan, factor)
     return stepped
@@ -113,8 +113,10 @@ def values_of(engine) -> dict[str, torch.Tensor]:
     return rows | {name: value.clone() for name, value in engine.dense.model.state_dict().items()}
 
 
-def assert_close(one, other, tolerance=1e-12) -> None:
-    left, right = (one, other) if isinstance(one, dict) else (values_of(one), values_of(other))
+def assert_close(actual, expected, tolerance=1e-12) -> None:
+    left, right = actual, expected
+    if not isinstance(actual, dict):
+        left, right = values_of(actual), values_of(expected)
     assert left.keys() == right.keys()
     for name, value in left.items():
         torch.testing.assert_close(

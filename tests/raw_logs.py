@@ -57,14 +57,14 @@ def decoded(dataset: Dataset, part: str = "train") -> dict[str, list[Any]]:
     runs = dataset.parts[part].runs(0, len(dataset.parts[part]))
     for place, column in enumerate(schema.singles):
         columns[column.name] = [
-            one for run in runs for one in _raw(dataset, column.table, run.ids[:, place])
+            value for run in runs for value in _raw(dataset, column.table, run.ids[:, place])
         ]
     for column in schema.lists:
         columns[column.name] = [
-            _raw(dataset, column.table, one)
+            _raw(dataset, column.table, ids)
             for run in runs
             for ragged in [run.lists[column.name]]
-            for one in np.split(ragged.values, ragged.offsets[1:-1])
+            for ids in np.split(ragged.values, ragged.offsets[1:-1])
         ][: len(dataset.parts[part])]
     return columns
 

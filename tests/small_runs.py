@@ -20,7 +20,7 @@ def config(*settings, batch_size=16, **keys) -> Config:
 def clicks(n=300, seed=0, **options):
     """A few inputs; 80 % of them in the training part, the rest shared by the other two."""
     random = np.random.default_rng(seed)
-    given = {
+    arguments = {
         "labels": random.integers(0, 2, n),
         "columns": {"user": random.integers(0, 30, n), "ad": random.integers(0, 9, n)},
         "dense": {"price": random.normal(size=n).astype(np.float32)},
@@ -28,19 +28,19 @@ def clicks(n=300, seed=0, **options):
         "validation": 0.1,
         "evaluation": 0.1,
     }
-    return from_arrays(**(given | options))
+    return from_arrays(**(arguments | options))
 
 
-def stop_after(asked):
-    """Says stop when it is asked for that time, and from then on."""
+def stop_after(calls):
+    """Hooks that stop the run after so many calls."""
     count = itertools.count()
-    return Hooks(stop=lambda: next(count) >= asked)
+    return Hooks(stop=lambda: next(count) >= calls)
 
 
 def lines(run, kind=None):
     text = (Path(run) / "metrics.jsonl").read_text()
-    made = [json.loads(line) for line in text.splitlines()]
-    return [line for line in made if kind in (None, line["kind"])]
+    reports = [json.loads(line) for line in text.splitlines()]
+    return [line for line in reports if kind in (None, line["kind"])]
 
 
 def skewed(n=600, seed=0, **options):

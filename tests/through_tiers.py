@@ -54,6 +54,6 @@ def in_place(trace, moves=None, **options) -> Embeddings:
     return tables
 
 
-def assert_same_bits(one: Embeddings, other: Embeddings) -> None:
-    for left, right in zip(one.stores, other.stores, strict=True):
+def assert_same_bits(tables: Embeddings, other: Embeddings) -> None:
+    for left, right in zip(tables.stores, other.stores, strict=True):
         np.testing.assert_array_equal(left.records, right.records)

@@ -37,7 +37,7 @@ class Trace(NamedTuple):
     def resident(self):
         """The plans with every row in one place."""
         place = placement_of(self.layout)
-        return [place.plan(one.ids, one.lists, one.n_valid) for one in self.batches]
+        return [place.plan(batch.ids, batch.lists, batch.n_valid) for batch in self.batches]
 
     @property
     def rows(self) -> list[list[set[int]]]:
@@ -72,12 +72,12 @@ def skewed(layout: Layout, capacity: int, n_valid: int, seed: int, skew: int) ->
             values = bent(column.values, layout.table(feature.table).rows)
             lists[feature.column] = ListBatch(values, column.offsets)
     numbers = torch.arange(capacity)
-    ones = (numbers < n_valid).float()
-    return Batch(numbers, ones, ones, torch.zeros(capacity, 0), ids, n_valid, 0, lists)
+    weights = (numbers < n_valid).float()
+    return Batch(numbers, weights, weights, torch.zeros(capacity, 0), ids, n_valid, 0, lists)
 
 
 def some_rows(layout: Layout, seed: int):
-    """Says which rows a batch moves: others for each batch, and all of some groups."""
+    """Chooses the rows that a batch updates: others for each batch, and all of some groups."""
 
     def moves(batch: Batch):
         random = np.random.default_rng([seed, batch.ids.sum().item(), batch.n_valid])

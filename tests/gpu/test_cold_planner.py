@@ -7,7 +7,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from cold_batches import batches_of, drawn, layout_of, prefixes, said
+from cold_batches import batches_of, contents, layout_of, prefixes, tiers_and_batches
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -74,7 +74,7 @@ def test_the_same_rows_come_and_every_lookup_finds_its_row(data):
 @settings(max_examples=40)
 @given(st.data())
 def test_over_many_steps_slots_are_right_in_every_group_with_little_room(data):
-    layout, names, rooms, batches, at_once = drawn(data, 40)
+    layout, names, rooms, batches, at_once = tiers_and_batches(data, 40)
     cold = ColdPlanner(layout, names, rooms, data.draw(st.integers(1, 6)), at_once=at_once)
     where = [{int(row): slot for slot, row in enumerate(room.keep)} for room in rooms]
     left = [dict.fromkeys(range(group.rows), 0) for group in layout.groups]
@@ -187,7 +187,7 @@ def test_a_batch_that_does_not_fit_is_trained_aside_and_the_next_has_its_slots()
 @settings(max_examples=20)
 @given(st.data())
 def test_plans_made_together_need_the_room_that_each_of_them_needs(data):
-    layout, names, rooms, batches, at_once = drawn(data, 12)
+    layout, names, rooms, batches, at_once = tiers_and_batches(data, 12)
     if not can_finish(layout, names, rooms):
         return
     placed = DevicePlacement(layout, names, rooms, data.draw(st.integers(1, 6)), at_once=at_once)
@@ -211,7 +211,7 @@ def test_what_is_made_quickly_has_every_field_of_its_class():
 @settings(max_examples=30)
 @given(st.data())
 def test_as_many_rows_leave_as_were_counted_before_they_had_slots(data):
-    layout, names, rooms, batches, at_once = drawn(data, 20)
+    layout, names, rooms, batches, at_once = tiers_and_batches(data, 20)
     counted, left = [], []
     count_of, emit = ColdTier.leaving, ColdTier.emit
 
@@ -268,9 +268,9 @@ def _placed(layout, names, slots, batches):
 @settings(max_examples=20)
 @given(st.data())
 def test_what_was_found_when_batches_were_read_gives_the_same_plans(data):
-    layout, names, rooms, batches, at_once = drawn(data, 20)
+    layout, names, rooms, batches, at_once = tiers_and_batches(data, 20)
     cold = ColdPlanner(layout, names, rooms, data.draw(st.integers(1, 6)), at_once=at_once)
-    wanted = list(map(said, cold.place(batches, 1)))
+    wanted = list(map(contents, cold.place(batches, 1)))
     looked_at = {}
     for batch in batches:
         if batch.together is not None:
@@ -280,4 +280,4 @@ def test_what_was_found_when_batches_were_read_gives_the_same_plans(data):
         one if one.together is None else replace(one, together=looked_at[id(one.together)])
         for one in batches
     ]
-    assert list(map(said, cold.place(seen, 1))) == wanted
+    assert list(map(contents, cold.place(seen, 1))) == wanted

@@ -8,7 +8,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from cold_batches import batches_of, drawn, layout_of, said
+from cold_batches import batches_of, contents, layout_of, tiers_and_batches
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,12 +30,12 @@ def slowly(random, work):
 
 def planned(data, many, longest):
     """What one thread plans for some batches, and a function that has several plan the same."""
-    layout, names, rooms, batches, at_once = drawn(data, many)
+    layout, names, rooms, batches, at_once = tiers_and_batches(data, many)
     window = data.draw(st.integers(1, longest))
 
     def by(threads):
         cold = ColdPlanner(layout, names, rooms, window, threads, at_once)
-        return list(map(said, cold.place(batches, 3)))
+        return list(map(contents, cold.place(batches, 3)))
 
     return by(threads=False), lambda: by(threads=True)
 
@@ -175,14 +175,14 @@ def test_an_error_of_whoever_reads_batches_is_raised_where_plans_are_asked_for(t
 def test_what_is_closed_half_way_leaves_no_thread_and_can_be_begun_again(taken):
     batches = batches_of([90, 7], [5] * 30, 5, np.random.default_rng(0), 3)
     cold = ColdPlanner(layout_of([90, 7]), ["c0", "c1"], [Room(60, np.arange(3))], 4, True, 3)
-    whole = list(map(said, cold.place(batches, 1)))
+    whole = list(map(contents, cold.place(batches, 1)))
     placed = cold.place(batches, 1)
-    assert [said(one) for one in islice(placed, taken)] == whole[:taken]
+    assert [contents(batch) for batch in islice(placed, taken)] == whole[:taken]
     if taken < 10:  # near the end, the thread has seen all batches
         assert bool(planning()) == (taken > 0)
     placed.close()
     assert not planning()
-    assert list(map(said, cold.place(batches, 1))) == whole, "no scanner was lost"
+    assert list(map(contents, cold.place(batches, 1))) == whole, "no scanner was lost"
 
 
 @given(st.integers(1, 6), st.integers(1, 4))

@@ -50,7 +50,7 @@ def command(data, *settings):
 
 def uninterrupted(nursery, folder, begin):
     ended = nursery.run(*begin, "--out", folder)
-    assert (ended.status, ended.phase) == (0, "after the summary"), ended.said
+    assert (ended.status, ended.phase) == (0, "after the summary"), ended.output
     return outcome(folder)
 
 
@@ -115,11 +115,11 @@ def test_so_it_does_killed_before_and_after_everything_that_touches_the_disk(
                 reached.append(point)
                 continue
             # It came to its end: from the start once more.
-            assert ended.status == 0, ended.said
+            assert ended.status == 0, ended.output
             assert outcome(run) == wanted, (point, when)
             run = tmp_path / f"killed {point} {when}"
     while (ended := nursery.run(*words_for(run, begin))).killed:
         pass
-    assert ended.status == 0, ended.said
+    assert ended.status == 0, ended.output
     assert outcome(run) == wanted
     assert set(reached) == set(POINTS)

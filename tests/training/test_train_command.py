@@ -36,7 +36,7 @@ def whole(nursery, clicks, tmp_path_factory):
     """A run that came to its end; not to be changed."""
     run = tmp_path_factory.mktemp("whole") / "run"
     ended = nursery.run("train", clicks, *SET, "--out", run)
-    assert ended.status == 0, ended.said
+    assert ended.status == 0, ended.output
     return run
 
 
@@ -57,10 +57,10 @@ def test_asked_to_stop_it_saves_and_says_how_to_go_on(number, nursery, clicks, w
         when=lambda: saved.exists() and saved.stat().st_size,
         send=[number],
     )
-    assert ended.status == 130, ended.said
-    assert "Stopping, and saving what was trained; once more stops at once." in ended.said
-    assert "everything up to there is saved. To go on: slipstream train --resume" in ended.said
-    assert nursery.run(*pasted(ended.said)).status == 0
+    assert ended.status == 130, ended.output
+    assert "Stopping, and saving what was trained; once more stops at once." in ended.output
+    assert "everything up to there is saved. To go on: slipstream train --resume" in ended.output
+    assert nursery.run(*pasted(ended.output)).status == 0
     assert outcome(run) == outcome(whole)
 
 
@@ -72,9 +72,9 @@ def test_asked_twice_it_stops_at_once(nursery, clicks, whole, tmp_path):
         when=lambda: nursery.doing("loading a checkpoint") or nursery.doing("training"),
         send=[signal.SIGINT, signal.SIGINT],
     )
-    assert ended.status == 130, ended.said
-    if "Stopped at once" in ended.said:  # else it was faster than the second signal
-        assert pasted(ended.said) == ["train", "--resume", "--out", str(run)]
+    assert ended.status == 130, ended.output
+    if "Stopped at once" in ended.output:  # else it was faster than the second signal
+        assert pasted(ended.output) == ["train", "--resume", "--out", str(run)]
     assert nursery.run("train", "--resume", "--out", run).status == 0
     assert outcome(run) == outcome(whole)
 
@@ -86,15 +86,15 @@ def test_asked_within_an_evaluation_it_does_not_wait_for_its_end(nursery, clicks
     ended = nursery.run(
         *(*words, tmp_path / "run"), when=lambda: nursery.doing("evaluating"), send=[signal.SIGINT]
     )
-    assert ended.status == 130, ended.said
-    assert "Stopped at input 2,560 of 5,100" in ended.said
+    assert ended.status == 130, ended.output
+    assert "Stopped at input 2,560 of 5,100" in ended.output
     assert nursery.run("train", "--resume", "--out", tmp_path / "run").status == 0
     assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
 
 
 def test_the_configuration_in_the_folder_repeats_the_run(nursery, whole, tmp_path):
     ended = nursery.run("train", "--config", whole / "config.yaml", "--out", tmp_path / "other")
-    assert ended.status == 0, ended.said
+    assert ended.status == 0, ended.output
     assert digest(tmp_path / "other") == digest(whole)
     assert Config.read(tmp_path / "other/config.yaml") == Config.read(whole / "config.yaml")
 
@@ -103,8 +103,8 @@ def test_more_epochs_on_resume_go_on_and_are_kept_in_the_configuration(nursery, 
     run = tmp_path / "run"
     shutil.copytree(whole, run)
     ended = nursery.run("train", "--resume", "--out", run, "--epochs", 2)
-    assert ended.status == 0, ended.said
-    assert "now ends at input 10,200 instead of 5,100" in ended.said
+    assert ended.status == 0, ended.output
+    assert "now ends at input 10,200 instead of 5,100" in ended.output
     assert Config.read(run / "config.yaml").epochs == 2
     assert json.loads((run / "summary.json").read_text())["inputs_trained"] == 10_200
 
@@ -115,15 +115,15 @@ def test_what_may_change_on_resume_may_and_the_rest_is_named(nursery, clicks, wh
     changed = ("--seed", 3, "--set", "dense.lr=0.5", "--set", "checkpoint.keep=1")
     ended = nursery.run("train", "--resume", "--out", run, *changed)
     assert ended.status == 2
-    assert "was begun with another seed, dense.lr, which cannot change" in ended.said
+    assert "was begun with another seed, dense.lr, which cannot change" in ended.output
     free = ("threads=1", "checkpoint.keep=1", "checkpoint.every_inputs=2000", "log.every_inputs=99")
     words = [word for one in free for word in ("--set", one)]
     ended = nursery.run("train", clicks, "--resume", "--out", run, *words, "--epochs", 2)
-    assert ended.status == 0, ended.said
+    assert ended.status == 0, ended.output
     assert Config.read(run / "config.yaml").checkpoint.keep == 1
     assert len(list((run / "checkpoints").iterdir())) == 1
     ended = nursery.run("train", "--resume", "--out", run, "--config", run / "config.yaml")
-    assert (ended.status, "has already ended" in ended.said) == (0, True)
+    assert (ended.status, "has already ended" in ended.output) == (0, True)
 
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(nursery, clicks, whole, tmp_path):
@@ -133,8 +133,8 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(nursery, click
     last = max((run / "checkpoints").iterdir())
     (last / "dense.safetensors").write_bytes(b"")
     ended = nursery.run("train", "--resume", "--out", run)
-    assert ended.status == 0, ended.said
-    assert f"{last} is damaged" in ended.said.replace("\n", " ")
+    assert ended.status == 0, ended.output
+    assert f"{last} is damaged" in ended.output.replace("\n", " ")
     assert outcome(run) == outcome(whole)
 
 
@@ -166,9 +166,9 @@ def test_what_is_wrong_is_a_sentence_and_leaves_nothing(sentence, nursery, click
     names |= {"FILE": tmp_path / "file", "EMPTY": tmp_path / "empty"}
     before = sorted(path.name for path in clicks.iterdir())
     ended = nursery.run("train", *(names.get(word, word) for word in WRONG[sentence]))
-    assert ended.status == 2, ended.said
-    assert sentence in ended.said
-    assert "Traceback" not in ended.said
+    assert ended.status == 2, ended.output
+    assert sentence in ended.output
+    assert "Traceback" not in ended.output
     assert not (tmp_path / "run").exists()
     assert sorted(path.name for path in clicks.iterdir()) == before
 
@@ -193,15 +193,15 @@ def test_a_full_disk_is_a_sentence_and_the_run_goes_on_when_there_is_room(
     with small_disk(tmp_path / "disk", "size=2m") as disk:
         run = disk / "run"
         ended = nursery.run("train", clicks, *SET, "--out", run)
-        assert ended.status == 2, ended.said
-        assert "Older checkpoints" in ended.said
-        assert "are intact" in ended.said
+        assert ended.status == 2, ended.output
+        assert "Older checkpoints" in ended.output
+        assert "are intact" in ended.output
         ended = nursery.run("train", "--resume", "--out", run)
         assert ended.status == 2, "it is still full"
         subprocess.run(["mount", "-o", "remount,size=20m", str(disk)], check=True)
         ended = nursery.run("train", "--resume", "--out", run)
-        assert ended.status == 0, ended.said
-        assert "Going on from input" in ended.said
+        assert ended.status == 0, ended.output
+        assert "Going on from input" in ended.output
         assert outcome(run) == outcome(whole)
 
 
@@ -210,16 +210,16 @@ def test_a_disk_that_is_full_from_the_start_is_a_sentence(nursery, clicks, tmp_p
         (disk / "other").write_bytes(bytes(60_000))
         ended = nursery.run("train", clicks, *SET, "--out", disk / "run")
         assert ended.status == 2
-        assert "disk is full" in ended.said or "No space left" in ended.said
-        assert "Traceback" not in ended.said
+        assert "disk is full" in ended.output or "No space left" in ended.output
+        assert "Traceback" not in ended.output
 
 
 def test_a_folder_that_cannot_be_written_is_a_sentence(nursery, clicks, tmp_path):
     with small_disk(tmp_path / "disk", "ro") as disk:
         ended = nursery.run("train", clicks, *SET, "--out", disk / "run")
         assert ended.status == 2
-        assert "Read-only file system" in ended.said
-        assert "Traceback" not in ended.said
+        assert "Read-only file system" in ended.output
+        assert "Traceback" not in ended.output
 
 
 def test_a_run_goes_on_when_nobody_listens_any_more(clicks, whole, tmp_path):
@@ -244,5 +244,5 @@ def test_a_process_that_python_started_itself_is_killed_and_resumed(
     process.kill()
     process.wait()
     ended = nursery.run("train", "--resume", "--out", run)
-    assert ended.status == 0, ended.said
+    assert ended.status == 0, ended.output
     assert outcome(run) == outcome(whole)
