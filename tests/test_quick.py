@@ -6,21 +6,21 @@ from slipstream.quick import quick
 
 
 @dataclass(frozen=True)
-class Made:
+class Record:
     first: int
     plain: int = 7
-    made: list[int] = field(default_factory=list)
+    values: list[int] = field(default_factory=list)
 
 
 def test_what_is_made_quickly_is_what_its_class_makes():
-    ours = quick(Made, first=1, made=[2])
-    assert ours == Made(1, made=[2])
-    assert ours.plain == 7
-    assert replace(ours, first=3) == Made(3, made=[2])
+    record = quick(Record, first=1, values=[2])
+    assert record == Record(1, values=[2])
+    assert record.plain == 7
+    assert replace(record, first=3) == Record(3, values=[2])
     with pytest.raises(FrozenInstanceError):
-        ours.first = 4
+        record.first = 4
 
 
 def test_a_field_whose_default_is_made_must_be_given():
     with pytest.raises(AttributeError):
-        _ = quick(Made, first=1).made
+        _ = quick(Record, first=1).values

@@ -2,7 +2,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from made import assert_same_inputs
+from random_datasets import assert_same_inputs
 
 from slipstream import DataError, Lists, from_arrays, from_table
 from slipstream.data.dictionary import decode

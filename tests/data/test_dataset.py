@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made import assert_same_inputs, datasets
+from random_datasets import assert_same_inputs, datasets
 
 from slipstream import DataError, Dataset, from_arrays, verify
 from slipstream.data.writer import DatasetWriter

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from made import datasets, orders
+from random_datasets import datasets, orders
 
 from slipstream import (
     Column,

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from made import datasets
+from random_datasets import datasets
 
 from slipstream import InputOrder, Loader
 from slipstream.data import batch as batch_module

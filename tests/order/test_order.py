@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made import orders
+from random_datasets import orders
 
 from slipstream import ConfigError, InputOrder
 from slipstream.order import Chunk, as_array, into_batches

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made import orders
+from random_datasets import orders
 
 from slipstream.order import Apart, InputOrder, Rates
 from slipstream.skip.decision import Decisions

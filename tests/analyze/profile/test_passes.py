@@ -1,7 +1,7 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from made import datasets
+from random_datasets import datasets
 from small_runs import config
 
 from slipstream.analyze.profile.passes import add_accesses, count_all_hot, no_accesses

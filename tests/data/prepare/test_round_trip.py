@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made import assert_same_inputs
+from random_datasets import assert_same_inputs
 from raw_logs import WHOLE, criteo_rows, decoded, digests, prepare_table, write
 
 from slipstream import Lists, Recipe, from_arrays, verify

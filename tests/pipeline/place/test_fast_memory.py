@@ -5,7 +5,7 @@ import pytest
 from batch_rows import rows_of_batches
 from hypothesis import given
 from hypothesis import strategies as st
-from made import datasets
+from random_datasets import datasets
 from small_runs import clicks, config, skewed
 
 from slipstream import ConfigError

@@ -10,31 +10,31 @@ from slipstream.background import Ahead, little_interrupted
 
 
 def threads():
-    return [one for one in threading.enumerate() if one.name == "slipstream-ahead"]
+    return [thread for thread in threading.enumerate() if thread.name == "slipstream-ahead"]
 
 
-def test_things_come_in_order_and_only_a_few_are_made_ahead():
-    made = []
+def test_items_come_in_order_and_only_a_few_are_made_ahead():
+    produced = []
 
-    def things():
+    def numbers():
         for number in range(50):
-            made.append(number)
+            produced.append(number)
             yield number
 
-    with Ahead(things(), 3) as ahead:
+    with Ahead(numbers(), 3) as ahead:
         for number in ahead:
-            assert len(made) <= number + 4
-            assert number == made[number]
-    assert len(made) == 50
+            assert len(produced) <= number + 4
+            assert number == produced[number]
+    assert len(produced) == 50
     assert not threads()
 
 
 def test_an_error_comes_after_what_was_made_before_it():
-    def things():
+    def numbers():
         yield 1
         raise ValueError("no more")
 
-    with Ahead(things(), 2) as ahead:
+    with Ahead(numbers(), 2) as ahead:
         assert next(ahead) == 1
         with pytest.raises(ValueError, match="no more"):
             next(ahead)
@@ -42,12 +42,12 @@ def test_an_error_comes_after_what_was_made_before_it():
 
 
 def test_closing_ends_the_thread_whatever_is_left():
-    def things():
+    def numbers():
         while True:
             time.sleep(1e-3)
             yield 0
 
-    ahead = Ahead(things(), 2)
+    ahead = Ahead(numbers(), 2)
     assert next(ahead) == 0
     ahead.close()
     assert not threads()
@@ -56,14 +56,14 @@ def test_closing_ends_the_thread_whatever_is_left():
 def test_a_generator_is_closed_when_its_thread_ends():
     ended = []
 
-    def things():
+    def numbers():
         try:
             while True:
                 yield 0
         finally:
             ended.append(threading.current_thread().name)
 
-    with Ahead(things(), 2) as ahead:
+    with Ahead(numbers(), 2) as ahead:
         next(ahead)
     assert ended == ["slipstream-ahead"]
 
