@@ -28,7 +28,7 @@ import torch
 from slipstream.data.batch import Batch
 from slipstream.data.synthetic.powerlaw import PowerLaw
 from slipstream.data.synthetic.shapes import SHAPES
-from slipstream.pipeline.place.budget import budget_bytes, rooms, row_bytes
+from slipstream.pipeline.place.budget import rooms
 from slipstream.pipeline.place.counting import count, nothing_carried, per_input
 from slipstream.pipeline.place.popularity import Refresh
 from slipstream.pipeline.place.tier import Room
@@ -36,6 +36,7 @@ from slipstream.pipeline.place.tiered import Tiered
 from slipstream.pipeline.strategies import STRATEGIES, Tier
 from slipstream.tables.no_cache import Resident
 from slipstream.tables.plan import Planner
+from slipstream.tables.sizes import budget_bytes, row_bytes
 from slipstream.tables.spec import Layout
 from slipstream.training.memory import keep_memory
 

@@ -16,11 +16,11 @@ from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
 from slipstream.gpu.planning import plan_ahead
 from slipstream.pipeline.engine import Engine
-from slipstream.pipeline.place.budget import all_bytes
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.pipeline.schedule import rate
 from slipstream.pipeline.strategies import answers
 from slipstream.tables.plan import Placement, Plan, Planner
+from slipstream.tables.sizes import all_bytes
 from slipstream.tables.store import RowStore
 from slipstream.training import build
 from slipstream.training.estimate import does_not_fit

@@ -10,9 +10,9 @@ import numpy as np
 from slipstream.config import Skip
 from slipstream.data.inputs import Array
 from slipstream.models.inputs import LINEAR
-from slipstream.pipeline.place.budget import budget_bytes
 from slipstream.skip.accesses import Accesses, Reader
 from slipstream.skip.chance import uniform
+from slipstream.tables.sizes import budget_bytes
 from slipstream.tables.spec import Layout
 
 _AT_ONCE = 1 << 16

@@ -20,15 +20,8 @@ from slipstream.models import MODELS, Model, build_model
 from slipstream.order import Apart, InputOrder, Order, Rates
 from slipstream.pipeline.dense import DensePart, worth_compiling
 from slipstream.pipeline.engine import Engine
-from slipstream.pipeline.place.accesses import Popularity, accesses_of, row_bytes
-from slipstream.pipeline.place.budget import (
-    all_bytes,
-    auto_bytes,
-    budget_bytes,
-    least_bytes,
-    rooms,
-    too_small_for_all,
-)
+from slipstream.pipeline.place.accesses import Popularity, accesses_of
+from slipstream.pipeline.place.budget import auto_bytes, least_bytes, rooms, too_small_for_all
 from slipstream.pipeline.place.hot import HotInputs
 from slipstream.pipeline.place.popularity import Refresh
 from slipstream.pipeline.place.tier import Room
@@ -40,6 +33,7 @@ from slipstream.skip.hot import Hot, hot_rows
 from slipstream.skip.rules import rule
 from slipstream.tables.no_cache import Resident
 from slipstream.tables.plan import Placement
+from slipstream.tables.sizes import all_bytes, budget_bytes, row_bytes
 from slipstream.tables.spec import Layout
 from slipstream.tables.tables import Embeddings
 

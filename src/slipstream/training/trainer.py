@@ -18,11 +18,11 @@ from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.planning.plan_queue import PlanQueue
 from slipstream.models import Model
 from slipstream.pipeline.engine import Stepped
-from slipstream.pipeline.place.accesses import row_bytes
 from slipstream.pipeline.place.counting import found_out
 from slipstream.skip.heard import Heard
 from slipstream.tables.mover import Clock
 from slipstream.tables.plan import Plan, Planner
+from slipstream.tables.sizes import row_bytes
 from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints, WholeCheckpoint, load
 from slipstream.training.diverged import diverged_after, diverged_in

@@ -7,14 +7,9 @@ from hypothesis import strategies as st
 
 from slipstream.errors import ConfigError
 from slipstream.pipeline.place.accesses import Popularity
-from slipstream.pipeline.place.budget import (
-    budget_bytes,
-    lookups_beside,
-    rooms,
-    row_bytes,
-    rows_beside,
-)
+from slipstream.pipeline.place.budget import lookups_beside, rooms, rows_beside
 from slipstream.tables.optimizers import Adam, Sgd
+from slipstream.tables.sizes import budget_bytes, row_bytes
 from slipstream.tables.spec import Feature, Layout, TableSpec
 
 LAYOUT = Layout(

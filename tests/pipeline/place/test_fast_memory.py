@@ -12,10 +12,9 @@ from slipstream import ConfigError
 from slipstream.config import Config
 from slipstream.data.loader import Loader
 from slipstream.pipeline.place import working_set as working_sets
-from slipstream.pipeline.place.accesses import Popularity, row_bytes
+from slipstream.pipeline.place.accesses import Popularity
 from slipstream.pipeline.place.budget import (
     auto_bytes,
-    budget_bytes,
     least_bytes,
     rooms,
     share_out,
@@ -25,6 +24,7 @@ from slipstream.pipeline.place.budget import (
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.pipeline.place.working_set import WorkingSet, count_working_set, working_set_bound
 from slipstream.tables.plan import Planner
+from slipstream.tables.sizes import budget_bytes, row_bytes
 from slipstream.training import build
 from slipstream.training.build import check, model_of, rooms_of, working_set
 from slipstream.training.loop import train

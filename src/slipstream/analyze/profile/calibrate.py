@@ -22,8 +22,8 @@ from slipstream.data.dataset import Part
 from slipstream.data.inputs import Array
 from slipstream.errors import ConfigError
 from slipstream.models.inputs import LINEAR
-from slipstream.pipeline.place.accesses import row_bytes
 from slipstream.t_distribution import t_quantile
+from slipstream.tables.sizes import row_bytes
 from slipstream.tables.spec import Layout
 
 CHUNKS, CHUNK_ROWS, CONFIDENCE = 35, 1024, 0.999

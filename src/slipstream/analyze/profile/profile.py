@@ -17,14 +17,10 @@ from slipstream.data.loader import Loader
 from slipstream.errors import ConfigError
 from slipstream.models.inputs import LINEAR
 from slipstream.order import InputOrder
-from slipstream.pipeline.place.accesses import Popularity, row_bytes
-from slipstream.pipeline.place.budget import (
-    auto_bytes,
-    budget_bytes,
-    least_bytes,
-    too_small_for_all,
-)
+from slipstream.pipeline.place.accesses import Popularity
+from slipstream.pipeline.place.budget import auto_bytes, least_bytes, too_small_for_all
 from slipstream.pipeline.place.working_set import count_working_set
+from slipstream.tables.sizes import budget_bytes, row_bytes
 from slipstream.tables.spec import Layout
 
 TOP = (0.001, 0.01, 0.05, 0.1)

@@ -11,15 +11,10 @@ import numpy as np
 
 from slipstream.data.inputs import Array
 from slipstream.models.inputs import LINEAR
+from slipstream.tables.sizes import row_bytes
 from slipstream.tables.spec import Layout
-from slipstream.tables.store import Record
 
 _FEW = 1 << 16  # accesses up to which rows are told apart without sorting them
-
-
-def row_bytes(layout: Layout) -> list[int]:
-    """Bytes of a row of each group, optimizer state counted."""
-    return [4 * Record.of(group).words for group in layout.groups]
 
 
 def accesses_of(layout: Layout, counts: Callable[[str], Array]) -> list[Array]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from slipstream.data.inputs import Array
-from slipstream.errors import ConfigError
-from slipstream.number_format import parse_size, size_setting
-from slipstream.pipeline.place.accesses import Popularity, row_bytes
+from slipstream.number_format import size_setting
+from slipstream.pipeline.place.accesses import Popularity
 from slipstream.pipeline.place.tier import Room
 from slipstream.pipeline.place.working_set import WorkingSet
 from slipstream.tables.spec import Layout
@@ -21,41 +19,6 @@ AUTO_SHARE = 0.95
 # Room for batches that need more rows than they do on average. Where it is short, the window is
 # shorter for a while, and nothing else; where it is ample, fewer rows are kept.
 _SPARE = 1.15
-
-
-def budget_bytes(
-    text: str,
-    layout: Layout,
-    auto: Callable[[], int] | None = None,
-    whole: Callable[[Layout], int] | None = None,
-) -> int:
-    """The bytes that a budget stands for.
-
-    Args:
-        text: A size such as `256MiB`, a share such as `5%` of all rows with their state, or `auto`.
-        layout: Tables and features.
-        auto: Gives the bytes of `auto`, such as `auto_bytes`.
-        whole: Gives the bytes that a share is of, if not of all rows with their state.
-    """
-    plain = text.strip().lower()
-    if plain == "auto" and auto is not None:
-        return auto()
-    share = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*%", plain)
-    if share:
-        return round((whole or all_bytes)(layout) * float(share[1]) / 100)
-    size = parse_size(plain)
-    if size is None:
-        raise ConfigError(
-            f"placement.fast_memory is {text!r}. Write a size such as 256MiB, a share such as 5%, "
-            "or auto."
-        )
-    return size
-
-
-def all_bytes(layout: Layout) -> int:
-    """Bytes of all rows with their optimizer state."""
-    sizes = row_bytes(layout)
-    return sum(size * group.rows for size, group in zip(sizes, layout.groups, strict=True))
 
 
 def auto_bytes(popularity: Popularity, largest: Sequence[int]) -> int:

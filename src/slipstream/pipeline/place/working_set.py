@@ -14,7 +14,7 @@ from slipstream.data.dataset import Dataset
 from slipstream.data.inputs import Array
 from slipstream.data.loader import Loader
 from slipstream.order import InputOrder
-from slipstream.pipeline.place.accesses import row_bytes
+from slipstream.tables.sizes import row_bytes
 from slipstream.tables.spec import Layout
 
 
