@@ -21,7 +21,15 @@ from slipstream.number_format import compact, duration
 
 # Columns of the results, the most important first.
 _PRIORITY = (
-    *("strategy", "speed-up", "change of AUC", "AUC", "beside random", "examples/s", "skipped"),
+    *(
+        "strategy",
+        "speed-up",
+        "change of AUC",
+        "AUC",
+        "AUC against random",
+        "examples/s",
+        "skipped",
+    ),
     *("to the same AUC", "bytes moved an example", "found in fast tier", "seeds"),
     *("host memory", "device memory"),
 )

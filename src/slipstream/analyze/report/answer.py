@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from slipstream.analyze.report.results import MIN_SEEDS, Result
 from slipstream.analyze.report.settings import Group
 from slipstream.analyze.report.statistics import Interval
-from slipstream.number_format import size
 
 
 def headline(results: Sequence[Result]) -> str:
@@ -87,30 +86,21 @@ def notes(group: Group, results: Sequence[Result]) -> list[str]:
 
 
 def _about_tiers(group: Group, results: Sequence[Result]) -> list[str]:
-    """What the bytes that were moved mean on this device."""
-    tiers = [result for result in results if "bytes_moved_per_input" in result.values]
+    """What a reader must know about the fast tier on this device."""
     sentences = []
+    tiers = [result for result in results if "bytes_moved_per_input" in result.values]
     if tiers and all((run.summary or {}).get("device", "cpu") == "cpu" for run in group.runs):
-        text = (
+        sentences.append(
             "On a CPU the fast tier is the same memory as the slow one, so a placement cannot save "
             "time here. The bytes moved show what it would save on a GPU."
         )
-        fitting = [result for result in tiers if not result.mean("steps_aside")]
-        if len(fitting) > 1:
-            least = min(fitting, key=lambda result: result.mean("bytes_moved_per_input"))
-            text += (
-                f" {least.label} moved the fewest, {size(least.mean('bytes_moved_per_input'))} an "
-                f"example: {least.mean('hot_access_share'):.0%} of the rows that its batches "
-                "needed were in the fast tier."
-            )
-        sentences.append(text)
-    for result in tiers:
-        if result.mean("steps_aside"):
-            sentences.append(
-                f"{result.label} trained {result.mean('steps_aside'):.3g} batches of a run in the "
-                "slow tier, because their rows did not fit the fast tier. Give it more fast memory "
-                "or smaller batches."
-            )
+    sentences += [
+        f"{result.label} trained {result.mean('steps_aside'):.3g} batches of a run in the slow "
+        "tier, because their rows did not fit the fast tier. Give it more fast memory or smaller "
+        "batches."
+        for result in tiers
+        if result.mean("steps_aside")
+    ]
     return sentences
 
 

@@ -156,10 +156,10 @@ def _cell(text: str) -> str:
 
 _LEGEND = (
     '<p class="lead">± is half of the 95 % interval, by Student\'s t over the seeds. Changes and '
-    "speed-ups are differences from the baseline's run with the same seed. Beside random: the AUC "
-    "less the AUC of skipping the same share of examples at random, on a line through the runs "
-    "that do so. Examples/s counts trained and skipped examples after the first report of a run. "
-    "The same AUC is the highest that all runs of a seed reach.</p>"
+    "speed-ups are differences from the baseline's run with the same seed. AUC against random: the "
+    "AUC less the AUC of skipping the same share of examples at random, on a line through the "
+    "runs that do so. Examples/s counts trained and skipped examples after the first report of a "
+    "run. The same AUC is the highest that all runs of a seed reach.</p>"
 )
 
 

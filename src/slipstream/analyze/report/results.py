@@ -77,7 +77,7 @@ class Result:
         speed_up: Its examples per second divided by the baseline's.
         to_auc: For each seed the seconds to the highest AUC that all settings reach.
         sooner: The baseline's seconds to that AUC divided by its own.
-        beside_random: Its AUC less that of skipping the same share of examples at random.
+        against_random: Its AUC less that of skipping the same share of examples at random.
         faster: Whether it is faster by more than noise, if all settings are tested together.
         same_weights: Whether its final weights equal the baseline's, bit for bit, for every seed.
     """
@@ -90,7 +90,7 @@ class Result:
     differences: dict[str, Interval]
     speed_up: Interval | None = None
     sooner: Interval | None = None
-    beside_random: Interval | None = None
+    against_random: Interval | None = None
     faster: bool = False
     same_weights: bool = False
 
@@ -119,7 +119,7 @@ class Result:
             "speed_up": as_dict(self.speed_up),
             "seconds_to_same_auc": as_dict(to_auc),
             "sooner": as_dict(self.sooner),
-            "beside_random": as_dict(self.beside_random),
+            "against_random": as_dict(self.against_random),
             "same_weights": self.same_weights,
             "runs": [str(run.folder) for run in self.setting.runs],
         }
@@ -159,7 +159,7 @@ def results_of(group: Group) -> list[Result]:
                 {name: pair for name, pair in pairs.items() if pair is not None},
                 ratio(*rates),
                 ratio(times[baseline.label], times[setting.label]),
-                _beside_random(setting, group, values),
+                _against_random(setting, group, values),
                 strict is not None and strict.seeds >= MIN_SEEDS and strict.verdict(1) == "higher",
                 _same_weights(setting, baseline),
             )
@@ -180,7 +180,7 @@ def _values(setting: Setting) -> Values:
     return values
 
 
-def _beside_random(setting: Setting, group: Group, values: dict[str, Values]) -> Interval | None:
+def _against_random(setting: Setting, group: Group, values: dict[str, Values]) -> Interval | None:
     """The difference from a line through the AUC of random skipping, at the same share skipped.
 
     For each seed the line begins with training on everything.

@@ -55,7 +55,6 @@ class Series:
         points: Its points.
         detail: Further words about its points, such as the seed.
         line: Whether the points are joined.
-        quiet: Whether it is drawn faintly and left out of the legend.
         dashed: Whether the line has gaps through which others can be seen.
     """
 
@@ -65,7 +64,6 @@ class Series:
     points: Sequence[Point]
     detail: str = ""
     line: bool = True
-    quiet: bool = False
     dashed: bool = False
 
 
@@ -175,7 +173,7 @@ def draw(plot: Plot) -> tuple[str, list[dict[str, object]]]:
 
 
 def _series(series: Series, places: Sequence[Point]) -> str:
-    style = f"s c{series.colour}" + " quiet" * series.quiet + " d" * series.dashed
+    style = f"s c{series.colour}" + " d" * series.dashed
     dots = path = ""
     if not series.line or len(places) <= 12:
         radius = 2 if series.line else 3.5
@@ -214,7 +212,7 @@ def _marks(plot: Plot, x: Scale) -> Iterator[str]:
 
 def _frame(plot: Plot, parts: Sequence[str]) -> str:
     """The SVG element, with the legend under the picture if there are several names."""
-    keys = {s.key: (s.name, s.colour) for s in plot.series if not s.quiet}
+    keys = {s.key: (s.name, s.colour) for s in plot.series}
     legend, at, top = [], float(_LEFT), HEIGHT + 6
     for key, (name, colour) in keys.items() if len(keys) > 1 else ():
         shown = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"

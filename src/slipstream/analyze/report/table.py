@@ -71,7 +71,7 @@ def _skipped(result: Result) -> str:
     frozen = result.mean("row_updates_frozen")
     if frozen:
         return f"{frozen:.1%}\nof row updates"
-    return f"{result.mean('skip_share'):.1%}"
+    return f"{result.mean('skip_share'):.1%}" if result.setting.skips else ""
 
 
 def _of_skipped(name: str, shown: Callable[[float], str]) -> Cell:
@@ -95,7 +95,7 @@ FIELDS: dict[str, Cell] = {
     "AUC": _with_interval("auc", _decimals(4)),
     "change of AUC": _change("auc"),
     "skipped": _skipped,
-    "beside random": lambda result: _difference(result.beside_random),
+    "AUC against random": lambda result: _difference(result.against_random),
     "to the same AUC": _to_auc,
     "train": _mean("train_seconds", lambda seconds: f"{compact(seconds)} s"),
     "logloss": _with_interval("logloss", _decimals(4)),
@@ -106,7 +106,7 @@ FIELDS: dict[str, Cell] = {
     "label rate of skipped": _of_skipped("label_rate", percent),
     "loss of skipped": _of_skipped("loss", _decimals(4)),
     "deciding": _mean("deciding_seconds", lambda seconds: f"{compact(seconds)} s"),
-    "found in fast tier": _mean("hot_access_share", lambda share: f"{share:.1%}"),
+    "found in fast tier": _mean("hot_access_share", lambda share: f"{share:.1%}" if share else ""),
     "bytes moved an example": _mean("bytes_moved_per_input", size),
     "host memory": _mean("host_bytes", size),
     "device memory": _mean("device_bytes", size),
@@ -114,10 +114,9 @@ FIELDS: dict[str, Cell] = {
 """The columns: what a result shows in each, after a line end how certain it is."""
 SHORT = (
     *("strategy", "seeds", "examples/s", "speed-up", "AUC", "change of AUC", "skipped"),
-    *("beside random", "to the same AUC"),
+    *("AUC against random", "to the same AUC"),
 )
 """The columns of the first table; the others are in a second one."""
-_IDLE = ("", "0 B", "0.0%")
 
 
 def cells(
@@ -134,7 +133,7 @@ def cells(
         for name, cell in FIELDS.items()
         if only is None or name in only
     }
-    columns = {name: texts for name, texts in columns.items() if not set(texts) <= set(_IDLE)}
+    columns = {name: texts for name, texts in columns.items() if not set(texts) <= {"", "0 B"}}
     return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
 
@@ -147,14 +146,14 @@ def as_csv(groups: Sequence[tuple[str, Sequence[Result]]]) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     changes = [f"{name}_change" for name in COMPARED]
-    intervals = [*MEASURES, *changes, "speed_up", "sooner", "beside_random"]
+    intervals = [*MEASURES, *changes, "speed_up", "sooner", "against_random"]
     ends = [f"{name}{end}" for name in intervals for end in ("", "_low", "_high")]
     writer.writerow(["group", "setting", "baseline", "seeds", "same_weights", *ends])
     for label, results in groups:
         for result in results:
             numbers = [result.means.get(name) for name in MEASURES]
             numbers += [result.differences.get(name) for name in COMPARED]
-            numbers += [result.speed_up, result.sooner, result.beside_random]
+            numbers += [result.speed_up, result.sooner, result.against_random]
             base = result.baseline.label if result.baseline else ""
             row: list[object] = [label, result.label, base, result.setting.seeds]
             row.append(result.same_weights)
