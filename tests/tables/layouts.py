@@ -19,9 +19,13 @@ OPTIMIZERS = (
     Adam(0.01),
 )
 
+ON_GPU = ("single", "single", "sum", "mean", "sequence")
+
 
 @st.composite
-def layouts(draw: st.DrawFn, storages=("fp64",), optimizers=OPTIMIZERS) -> Layout:
+def layouts(
+    draw: st.DrawFn, storages=("fp64",), optimizers=OPTIMIZERS, kinds=ON_GPU
+) -> Layout:
     """Up to four tables of any size and kind, each with one to three features."""
     tables, features = [], []
     storage = draw(st.sampled_from(storages))
@@ -36,7 +40,7 @@ def layouts(draw: st.DrawFn, storages=("fp64",), optimizers=OPTIMIZERS) -> Layou
             )
         )
         for column in range(draw(st.integers(1, 3))):
-            kind = draw(st.sampled_from(["single", "single", "sum", "mean", "sequence"]))
+            kind = draw(st.sampled_from(kinds))
             length = draw(st.integers(1, 4)) if kind == "sequence" else 0
             features.append(Feature(f"c{number}{column}", f"t{number}", kind, length))
     return Layout(tuple(tables), tuple(features))

@@ -9,7 +9,11 @@ import numpy as np
 
 from slipstream.errors import DataError, did_you_mean
 
-Kind = Literal["single", "sum", "mean", "sequence"]
+POOLING_NAMES = ["sum", "mean", "max"]
+"""How the vectors of a list become one; each name has a file in `tables/pooling/`."""
+
+Kind = str
+"""`single`, `sequence` (kept step by step), or the name of a pooling."""
 ValueKind = Literal["hex", "int", "text"]
 INT32_ROWS = 2**31
 
@@ -96,10 +100,10 @@ class Schema:
                 raise DataError(
                     f"Column {column.name!r} uses table {column.table!r}, which is not defined."
                 )
-            if column.kind not in get_args(Kind):
+            if column.kind not in ("single", *list_kinds()):
                 raise DataError(
                     f"Column {column.name!r} is of kind {column.kind!r}; "
-                    f"choose one of {', '.join(get_args(Kind))}."
+                    f"choose one of {', '.join(('single', *list_kinds()))}."
                 )
         unused = known - {column.table for column in self.columns}
         if unused:
@@ -154,3 +158,8 @@ def _unique(what: str, names: list[str]) -> None:
         if name in seen:
             raise DataError(f"The name {name!r} is used for more than one {what}.")
         seen.add(name)
+
+
+def list_kinds() -> tuple[str, ...]:
+    """What a column of lists can be."""
+    return (*POOLING_NAMES, "sequence")

@@ -12,8 +12,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from slipstream.data.batch import ListBatch
-from slipstream.tables.plan import GroupPlan, Touched
+from slipstream.tables.gradients import gradient_vectors
+from slipstream.tables.pooling import POOLINGS
 from slipstream.tables.spec import Layout
+from slipstream.tables.store import RowStore
+from slipstream.tables.plan import GroupPlan, Touched
 
 _MANY = 1000
 
@@ -128,44 +131,47 @@ def joined_ids(lookups: Sequence[Lookup]) -> tuple[Tensor, dict[str, ListBatch]]
 
 
 def joined_gradient(
-    lookups: Sequence[Lookup], number: int, plan: GroupPlan
+    lookups: Sequence[Lookup], number: int, plan: GroupPlan, store: RowStore
 ) -> tuple[GroupPlan, Tensor | None]:
-    """The gradient vectors of a group as `Touched` numbers them, and the plan of what they move."""
+    """The gradient vectors of a group as `Touched` numbers them, and the plan of its update."""
     layout = lookups[0].layout
     group = layout.groups[number]
-    if not any(one.reached & {*group.features, *group.sequences} for one in lookups):
+    if not any(lookup.reached & {*group.features, *group.sequences} for lookup in lookups):
         return plan, None
     dtype = torch.float64 if group.storage == "fp64" else torch.float32
 
-    def whole(pieces: Sequence[tuple[Tensor | None, tuple[int, ...]]]) -> Tensor:
-        made = [torch.zeros(s, dtype=dtype) if piece is None else piece for piece, s in pieces]
-        return made[0] if len(made) == 1 else torch.cat(made)
+    def joined(gradients: Sequence[Tensor | None], *shape: int) -> Tensor:
+        """Those of all lookups, zeros where there is none."""
+        pieces = [
+            torch.zeros(lookup.inputs, *shape, group.dim, dtype=dtype) if piece is None else piece
+            for lookup, piece in zip(lookups, gradients, strict=True)
+        ]
+        return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
 
-    width = len(group.features)
-    vectors = whole([(one.vectors.get(number), (one.inputs, width, group.dim)) for one in lookups])
-    means = [(p, n) for p, n in enumerate(group.features) if layout.features[n].kind == "mean"]
-    if means:
-        size = torch.ones(len(vectors), width, 1, dtype=dtype)
-        for place, n in means:
-            size[:, place, 0] = plan.lists[n].offsets.diff().clamp(min=1)
-        vectors = vectors / size
-    flat = [vectors.reshape(-1, group.dim)]
-    came = [torch.cat([_came(one, group.features, one.inputs) for one in lookups]).reshape(-1)]
-    for n in group.sequences:
-        length = layout.features[n].length
-        steps = [(one.sequences.get(n), (one.inputs, length, group.dim)) for one in lookups]
-        flat.append(whole(steps).reshape(-1, group.dim))
-        came.append(torch.cat([_came(one, (n,), one.inputs * length)[:, 0] for one in lookups]))
-    gradient = flat[0] if len(flat) == 1 else torch.cat(flat)
-    known = torch.cat(came)
-    if not known.all():
-        assert plan.touched is not None, "a step plans an update"
-        plan = GroupPlan(plan.slots, plan.lists, _only(plan.touched, known))
-    return plan, gradient
+    vectors = joined([lookup.vectors.get(number) for lookup in lookups], len(group.features))
+    lengths = {n: layout.features[n].length for n in group.sequences}
+    sequences = [joined([x.sequences.get(n) for x in lookups], lengths[n]) for n in lengths]
+    gradient = gradient_vectors(layout, group, store, plan, vectors, sequences)
+    if all(lookup.reached >= {*group.features, *group.sequences} for lookup in lookups):
+        return plan, gradient
+    reached = [torch.cat([_reached(x, group.features, x.inputs) for x in lookups]).reshape(-1)]
+    for n, length in lengths.items():
+        reached += [_reached(lookup, (n,), lookup.inputs * length)[:, 0] for lookup in lookups]
+    for n in group.features:
+        feature = layout.features[n]
+        if feature.kind != "single" and not POOLINGS[feature.kind].is_sum:
+            values = [len(lookup.lists[feature.column].values) for lookup in lookups]
+            reached += [
+                _reached(lookup, (n,), count)[:, 0]
+                for lookup, count in zip(lookups, values, strict=True)
+            ]
+    assert plan.touched is not None, "a step plans an update"
+    touched = _only(plan.touched, torch.cat(reached))
+    return GroupPlan(plan.slots, plan.lists, touched), gradient
 
 
-def _came(lookup: Lookup, features: tuple[int, ...], times: int) -> Tensor:
-    """Whether a gradient came to each feature, so many times over."""
+def _reached(lookup: Lookup, features: tuple[int, ...], times: int) -> Tensor:
+    """Whether a gradient has reached each feature, so many times over."""
     return torch.tensor([n in lookup.reached for n in features], dtype=torch.bool).expand(times, -1)
 
 

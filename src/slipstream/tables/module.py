@@ -180,7 +180,9 @@ class EmbeddingTables(nn.Module):  # type: ignore[misc]
         ids, lists = joined_ids(self._waiting)
         plans, gradients = [], []
         for number, plan in enumerate(self._resident.plan(ids, lists, len(ids))):
-            plan, gradient = joined_gradient(self._waiting, number, plan)
+            plan, gradient = joined_gradient(
+                self._waiting, number, plan, self._embeddings.stores[number]
+            )
             plans.append(plan)
             if gradient is not None and grad_factor != 1:
                 gradient = gradient * grad_factor

@@ -10,11 +10,12 @@ from torch import Tensor
 
 from slipstream.data.batch import Batch, ListBatch
 from slipstream.data.inputs import Array
-from slipstream.errors import DataError
 from slipstream.tables.kernels import planning
 from slipstream.tables.kernels.threads import shared, shares_for
-from slipstream.tables.plan import GroupPlan, ListSlots, Moves, Moving, Placed, Touched, moving_of
+from slipstream.tables.pooling import POOLINGS
 from slipstream.tables.spec import Group, Layout
+from slipstream.errors import DataError
+from slipstream.tables.plan import GroupPlan, ListSlots, Moves, Moving, Placed, Touched, moving_of
 
 _WORK = 4  # a lookup is about as much work as so many elements are to copy
 _NONE = (np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64))
@@ -84,6 +85,9 @@ class _GroupPlanner:
         sequences = [(number, layout.features[number]) for number in group.sequences]
         self.single = [(n, f) for n, f in features if f.kind == "single"]
         self.listed = [(n, f) for n, f in (*features, *sequences) if f.kind != "single"]
+        self.per_value = [
+            n for n, f in features if f.kind != "single" and not POOLINGS[f.kind].is_sum
+        ]
         tables = {table.name: table for table in group.tables}
         self.columns = np.array([singles.index(f.column) for _, f in self.single], dtype=np.int64)
         self.starts = np.array([group.start(f.table) for _, f in self.single], dtype=np.int64)
@@ -206,37 +210,42 @@ class _GroupPlanner:
         total = len(joined) + slots.shape[0] * n
         entries, sources = (np.empty(total, dtype=np.int64) for _ in range(2))
         bounds, end = [0], 0
-        parts = self._parts(order, capacity)
+        parts = self._parts(order, capacity, ends)
         for table in parts:
             end += planning.entries(table, slots, joined, where, n, entries[end:], sources[end:])
             bounds.append(end)
         return entries[:end], sources[:end], np.array(bounds, dtype=np.int64)
 
-    def _parts(self, order: list[int], capacity: int) -> list[Array]:
-        """For each table its features, as `planning.entries` wants them."""
+    def _parts(self, order: list[int], capacity: int, ends: Array) -> list[Array]:
+        """For each table its features, as `planning.entries` wants them.
+
+        Args:
+            order: The numbers of the list features.
+            capacity: Inputs of the batch, padding among them.
+            ends: Where the values of each list feature begin, and the end of the last.
+        """
         singles = [n for n, _ in self.single]
-        first_of, end = {}, capacity * self.width
-        for number in self.group.sequences:
-            first_of[number] = end
-            end += capacity * self._layout.features[number].length
+        first, end = {}, capacity * self.width
+        for n in self.group.sequences:
+            first[n] = end
+            end += capacity * self._layout.features[n].length
+        for n in self.per_value:
+            first[n] = end
+            end += int(ends[order.index(n) + 1] - ends[order.index(n)])
         tables = []
         for features in self._tables:
             parts = []
-            for number, feature in features:
-                if feature.kind == "sequence":
-                    parts.append((-1, order.index(number), first_of[number], feature.length, 1))
-                    continue
-                place = self.group.features.index(number)
-                single = feature.kind == "single"
-                parts.append(
-                    (
-                        singles.index(number) if single else -1,
-                        -1 if single else order.index(number),
-                        place,
-                        self.width,
-                        0,
-                    )
-                )
+            for n, feature in features:
+                if feature.kind == "single":
+                    place = self.group.features.index(n)
+                    parts.append((singles.index(n), -1, place, self.width, 0))
+                elif feature.kind == "sequence":
+                    parts.append((-1, order.index(n), first[n], feature.length, 1))
+                elif n in self.per_value:
+                    parts.append((-1, order.index(n), first[n], -1, 1))
+                else:
+                    place = self.group.features.index(n)
+                    parts.append((-1, order.index(n), place, self.width, 0))
             tables.append(np.array(parts, dtype=np.int64).reshape(-1, 5))
         return tables
 

@@ -29,7 +29,8 @@ class Touched:
 
     The gradient of row `rows[u]` is the sum, in this order, of the gradient vectors numbered
     `sources[starts[u]:starts[u + 1]]`. Vectors are numbered `input * features + feature` over the
-    features of the group, then, behind these, `input * length + step` for each of its sequences.
+    features of the group, then, behind these, `input * length + step` for each of its sequences,
+    then by value for each list whose pooling is no sum.
     A row that must not move (padding, a frozen row) is absent.
     """
 

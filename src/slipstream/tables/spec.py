@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple, get_args
 
 from torch import Tensor
 
-from slipstream.data.schema import Kind
-from slipstream.errors import ConfigError, did_you_mean
+from slipstream.data.schema import Kind, list_kinds
 from slipstream.tables.optimizers import RowOptimizer, Sgd
+from slipstream.errors import ConfigError, did_you_mean
 
 Storage = Literal["fp32", "fp64", "bf16", "split-bf16"]
 
@@ -94,7 +94,7 @@ class Feature:
     Args:
         column: The column's name.
         table: The embedding table's name.
-        kind: single, sum, mean, or sequence (kept step by step).
+        kind: single, sequence (kept step by step), or the pooling of a list: sum, mean, max.
         length: For a sequence: its steps; shorter ones are padded with zeros, of longer ones the
             last steps count.
     """
@@ -208,10 +208,10 @@ class Layout:
                     f"Column {feature.column!r} uses the embedding table {feature.table!r}, "
                     f"which is not defined.{did_you_mean(feature.table, names)}"
                 )
-            if feature.kind not in get_args(Kind):
+            if feature.kind not in ("single", *list_kinds()):
                 raise ConfigError(
                     f"Column {feature.column!r} is of kind {feature.kind!r}."
-                    f"{did_you_mean(feature.kind, get_args(Kind))}"
+                    f"{did_you_mean(feature.kind, ('single', *list_kinds()))}"
                 )
             if feature.kind == "sequence" and feature.length < 1:
                 raise ConfigError(f"The sequence {feature.column!r} needs a length of at least 1.")

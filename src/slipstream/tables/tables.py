@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 from slipstream.data.inputs import Array
+from slipstream.tables.gradients import gradient_vectors
 from slipstream.tables.init import fill
 from slipstream.tables.kernels import cpu, reference
 from slipstream.tables.mover import BeforeWrite, Clock, Mover
-from slipstream.tables.plan import GroupPlan, Moves, Plan
 from slipstream.tables.spec import Embedded, Layout
 from slipstream.tables.store import RowStore
+from slipstream.tables.plan import GroupPlan, Moves, Plan
 
 ENGINES: dict[str, ModuleType] = {"cpu": cpu, "reference": reference}
 
@@ -197,18 +198,14 @@ class Embeddings:
         leaves += [[part.sequences[order.index(n)] for part in parts] for n in group.sequences]
         if all(leaf.grad is None for some in leaves for leaf in some):
             return None
-        pieces = [_joined_gradient(some) for some in leaves]
-        for place, n in enumerate(group.features):
-            if self.layout.features[n].kind == "mean":
-                size = plan.lists[n].offsets.diff().clamp(min=1)
-                pieces[0][:, place] /= size.to(pieces[0].dtype)[:, None]
-        flat = [piece.reshape(-1, group.dim) for piece in pieces]
-        return flat[0] if len(flat) == 1 else torch.cat(flat)
+        vectors, *sequences = (_joined_gradient(some) for some in leaves)
+        store = self._tier(plan)[number]
+        return gradient_vectors(self.layout, group, store, plan, vectors, sequences)
 
 
 def _joined_gradient(parts: Sequence[Tensor]) -> Tensor:
-    found = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in parts]
-    return (found[0] if len(found) == 1 else torch.cat(found)).cpu()
+    pieces = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in parts]
+    return (pieces[0] if len(pieces) == 1 else torch.cat(pieces)).cpu()
 
 
 def _warn_of_slow_optimizers(layout: Layout) -> None:

@@ -16,13 +16,13 @@ from slipstream.data.formats.spec import (
     Time,
     Values,
 )
+from slipstream.data.schema import list_kinds
 from slipstream.errors import ConfigError, did_you_mean
 
 _KEYS = (
     *("label", "dense", "categorical", "lists", "time", "weight", "sort", "negatives"),
     *("history", "separator", "names"),
 )
-_LIST_KINDS = ("sum", "mean", "sequence")
 
 
 def table(schema: str | Path) -> LogSpec:
@@ -131,8 +131,8 @@ class _Schema:
         if values == "hour" and lists:
             raise self._wrong(where, "cannot have values `hour`: a list has no time of its own")
         kind: Any = given.get("kind", "mean") if lists else "single"
-        if lists and kind not in _LIST_KINDS:
-            raise self._wrong(where, f"has kind {kind!r}; choose from {', '.join(_LIST_KINDS)}")
+        if lists and kind not in list_kinds():
+            raise self._wrong(where, f"has kind {kind!r}; choose from {', '.join(list_kinds())}")
         split = given.get("split", " ") if lists else None
         if lists and (not isinstance(split, str) or not split):
             raise self._wrong(where, f"has split {split!r}; give the text between two values")

@@ -12,9 +12,10 @@ from slipstream.data.inputs import Array
 from slipstream.tables.kernels import reference
 from slipstream.tables.kernels import rows as kernel
 from slipstream.tables.kernels.threads import even, shared, shares_for
-from slipstream.tables.plan import GroupPlan
+from slipstream.tables.pooling import POOLINGS, Pooling, pool_lists
 from slipstream.tables.spec import Group, Layout
 from slipstream.tables.store import RowStore
+from slipstream.tables.plan import GroupPlan, ListSlots
 
 
 def lookup(layout: Layout, group: Group, store: RowStore, plan: GroupPlan) -> list[Tensor]:
@@ -37,12 +38,8 @@ def lookup(layout: Layout, group: Group, store: RowStore, plan: GroupPlan) -> li
     shared(singles, even(len(places), slots.size * group.dim))
     for place, number in enumerate(group.features):
         if kinds[place] != "single":
-            lists = plan.lists[number]
-            mean = kinds[place] == "mean"
-            _pool(
-                values, not floats, lists.slots.numpy(), lists.offsets.numpy(), mean, out[:, place]
-            )
-    made = [vectors]
+            _pool(POOLINGS[kinds[place]], store, values, shift, plan.lists[number], out[:, place])
+    outputs = [vectors]
     for number in group.sequences:
         lists, length = plan.lists[number], layout.features[number].length
         steps = torch.zeros(capacity, length, group.dim, dtype=dtype)
@@ -54,17 +51,32 @@ def lookup(layout: Layout, group: Group, store: RowStore, plan: GroupPlan) -> li
         where[0, owner * length + step] = lists.slots.numpy()
         bits = target if floats else target.view(np.uint32)
         kernel.lookup(values, shift, where, np.zeros(1, dtype=np.int64), bits)
-        made.append(steps)
-    return made
+        outputs.append(steps)
+    return outputs
 
 
 def _pool(
-    values: Array, halved: bool, slots: Array, offsets: Array, mean: bool, out: Array
+    pooling: Pooling,
+    store: RowStore,
+    values: Array,
+    shift: kernel.Shift,
+    lists: ListSlots,
+    out: Array,
 ) -> None:
-    def lists(first: int, last: int) -> None:
-        kernel.pool(values, halved, slots, offsets[first : last + 1], mean, out[first:last])
+    """Write the pooled lists of a feature, `[capacity, dim]`."""
+    if not pooling.is_sum:
+        out[:] = pool_lists(pooling, store.look(lists.slots), lists.offsets).numpy()
+        return
+    slots, offsets = lists.slots.numpy(), lists.offsets.numpy()
+    divisors = np.empty(0, dtype=out.dtype)
+    if pooling.divisor is not None:
+        divisors = pooling.divisor(lists.offsets.diff()).numpy().astype(out.dtype)
 
-    shared(lists, even(len(offsets) - 1, len(slots) * out.shape[1]))
+    def some(first: int, last: int) -> None:
+        own = offsets[first : last + 1]
+        kernel.pool(values, shift, slots, own, divisors[first:last], out[first:last])
+
+    shared(some, even(len(offsets) - 1, len(slots) * out.shape[1]))
 
 
 def update(store: RowStore, plan: GroupPlan, gradient: Tensor, lr: float, step: int) -> None:

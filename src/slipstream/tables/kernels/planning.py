@@ -87,8 +87,9 @@ def entries(
 
     Args:
         parts: For each feature of the table: the row of it in `singles` or -1, the row of it in
-            `offsets` or -1, the number of its first gradient vector, vectors of an input, and
-            vectors of a step (0 for a pooled list, whose values share one).
+            `offsets` or -1, the number of its first gradient vector, vectors of an input (-1 where
+            each value has one, whatever the input), and vectors of a value (0 where those of an
+            input share one).
         singles: The slots of single columns, `[feature, input]`.
         lists: The slots of all lists, one column after the other.
         offsets: For each list column where its lists begin in `lists`.
@@ -109,6 +110,8 @@ def entries(
                 sources[end] = source
                 end += 1
                 continue
+            if stride < 0:
+                source = first + offsets[listed, i] - offsets[listed, 0]
             for k in range(offsets[listed, i], offsets[listed, i + 1]):
                 slots[end] = lists[k]
                 sources[end] = source

@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from slipstream.tables.plan import GroupPlan
+from slipstream.tables.pooling import POOLINGS, pool_lists
 from slipstream.tables.spec import Group, Layout
 from slipstream.tables.store import RowStore
+from slipstream.tables.plan import GroupPlan
 
 
 def lookup(layout: Layout, group: Group, store: RowStore, plan: GroupPlan) -> list[Tensor]:
@@ -24,20 +25,17 @@ def lookup(layout: Layout, group: Group, store: RowStore, plan: GroupPlan) -> li
             vectors[valid, place] = store.look(slots[valid])
             singles += 1
             continue
-        lists = plan.lists[number]
-        for i in range(capacity):
-            rows = store.look(lists.slots[lists.offsets[i] : lists.offsets[i + 1]])
-            if len(rows):
-                vectors[i, place] = rows.sum(dim=0) / (len(rows) if kind == "mean" else 1)
-    made = [vectors]
+        lists, pooling = plan.lists[number], POOLINGS[kind]
+        vectors[:, place] = pool_lists(pooling, store.look(lists.slots), lists.offsets)
+    outputs = [vectors]
     for number in group.sequences:
         lists, length = plan.lists[number], layout.features[number].length
         steps = torch.zeros(capacity, length, group.dim, dtype=dtype)
         for i in range(capacity):
             rows = store.look(lists.slots[lists.offsets[i] : lists.offsets[i + 1]])
             steps[i, : len(rows)] = rows
-        made.append(steps)
-    return made
+        outputs.append(steps)
+    return outputs
 
 
 def update(store: RowStore, plan: GroupPlan, gradient: Tensor, lr: float, step: int) -> None:

@@ -46,10 +46,18 @@ def lookup(values: Array, shift: Shift, slots: Array, places: Array, out: Array)
 
 
 @compiled
-def pool(values: Array, halved: bool, slots: Array, offsets: Array, mean: bool, out: Array) -> None:
-    """Sum or average the rows of each list into `out` `[capacity, dim]`.
+def pool(
+    values: Array, shift: Shift, slots: Array, offsets: Array, divisors: Array, out: Array
+) -> None:
+    """Write the sum of the rows of each list, divided, to `out` `[lists, dim]`.
 
-    `values` are floats, or, where `halved`, the uint16 upper halves of floats.
+    Args:
+        values: As in `lookup`.
+        shift: As in `lookup`.
+        slots: The slots of all lists.
+        offsets: Where those of each list begin, and the end of the last.
+        divisors: What the sum of each list is divided by; none where there is nothing to divide by.
+        out: Out.
     """
     dim = out.shape[1]
     bits = np.empty(dim, dtype=np.uint32)
@@ -60,17 +68,17 @@ def pool(values: Array, halved: bool, slots: Array, offsets: Array, mean: bool, 
             out[i, d] = 0
         for k in range(first, last):
             slot = slots[k]
-            if halved:
-                for d in range(dim):
-                    bits[d] = np.uint32(values[slot, d]) << np.uint32(16)
-                for d in range(dim):
-                    out[i, d] += row[d]
-            else:
+            if shift is None:
                 for d in range(dim):
                     out[i, d] += values[slot, d]
-        if mean and last - first > 1:
+            else:
+                for d in range(dim):
+                    bits[d] = np.uint32(values[slot, d]) << shift
+                for d in range(dim):
+                    out[i, d] += row[d]
+        if len(divisors) and last > first:
             for d in range(dim):
-                out[i, d] /= last - first
+                out[i, d] /= divisors[i]
 
 
 @compiled

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 
 from slipstream.data.schema import Schema
-from slipstream.models import Model
+from slipstream.tables.pooling import POOLINGS
 from slipstream.tables.spec import Embedded, Feature
+from slipstream.models import Model
 
 _EXAMPLE = 3
 
@@ -80,10 +81,7 @@ class Program(nn.Module):  # type: ignore[misc]
         values, lengths = given[feature.column]
         there = torch.arange(values.shape[1], device=values.device) < lengths.unsqueeze(1)
         rows = F.embedding(values.masked_fill(~there, 0), table).float()
-        total = rows.masked_fill(~there.unsqueeze(2), 0.0).sum(1)
-        if feature.kind == "mean":
-            total = total / lengths.clamp(min=1).unsqueeze(1).to(total.dtype)
-        return total
+        return POOLINGS[feature.kind](rows.masked_fill(~there.unsqueeze(2), 0.0), there)
 
 
 def _steps(table: Tensor, values: Tensor, lengths: Tensor, length: int) -> tuple[Tensor, Tensor]:

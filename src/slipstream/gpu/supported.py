@@ -1,0 +1,25 @@
+"""Which row optimizers and poolings have kernels for a GPU."""
+
+from __future__ import annotations
+
+from slipstream.tables.spec import Layout
+from slipstream.errors import ConfigError
+
+OPTIMIZERS = ("sgd", "adagrad", "rowwise_adagrad", "adam")
+KINDS = ("single", "sum", "mean", "sequence")
+
+
+def check_supported(layout: Layout) -> None:
+    """Raise an error where a table or column needs a kernel that the GPU does not have."""
+    for table in layout.tables:
+        if table.moved_by.name not in OPTIMIZERS:
+            raise ConfigError(
+                f"Table {table.name!r} uses the row optimizer {table.moved_by.name}, which has no "
+                f"kernel for a GPU: train on cpu, or choose one of {', '.join(OPTIMIZERS)}."
+            )
+    for feature in layout.features:
+        if feature.kind not in KINDS:
+            raise ConfigError(
+                f"Column {feature.column!r} is pooled by {feature.kind}, which has no kernel for a "
+                "GPU: train on cpu, or pool it by sum or mean."
+            )
