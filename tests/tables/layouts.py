@@ -23,9 +23,7 @@ ON_GPU = ("single", "single", "sum", "mean", "sequence")
 
 
 @st.composite
-def layouts(
-    draw: st.DrawFn, storages=("fp64",), optimizers=OPTIMIZERS, kinds=ON_GPU
-) -> Layout:
+def layouts(draw: st.DrawFn, storages=("fp64",), optimizers=OPTIMIZERS, kinds=ON_GPU) -> Layout:
     """Up to four tables of any size and kind, each with one to three features."""
     tables, features = [], []
     storage = draw(st.sampled_from(storages))

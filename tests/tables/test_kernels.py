@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 import torch
-from tables.layouts import ON_GPU, OPTIMIZERS, batch_of, layouts, placement_of
 from hypothesis import given
 from hypothesis import strategies as st
+from tables.layouts import ON_GPU, OPTIMIZERS, batch_of, layouts, placement_of
 
 from slipstream.tables.kernels import threads as threads_of_kernels
 from slipstream.tables.optimizers import Sgd

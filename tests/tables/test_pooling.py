@@ -5,10 +5,10 @@ import torch
 
 from slipstream import Column, EmbeddingTables, Feature, ListBatch, Schema, Sgd, Table, TableSpec
 from slipstream.data import schema
-from slipstream.tables.pooling import POOLINGS, divided_sum, pool_lists, register_pooling
-from slipstream.tables.tables import Embeddings
 from slipstream.errors import ConfigError, DataError
 from slipstream.tables.no_cache import Resident
+from slipstream.tables.pooling import POOLINGS, divided_sum, pool_lists, register_pooling
+from slipstream.tables.tables import Embeddings
 
 VALUES = torch.tensor([3, 1, 1, 5, 2, 4, 4, 0])
 OFFSETS = torch.tensor([0, 2, 2, 3, 7, 8])  # the second list is empty

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slipstream.tables.spec import Layout
 from slipstream.errors import ConfigError
+from slipstream.tables.spec import Layout
 
 OPTIMIZERS = ("sgd", "adagrad", "rowwise_adagrad", "adam")
 KINDS = ("single", "sum", "mean", "sequence")

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from slipstream.tables.plan import GroupPlan
 from slipstream.tables.pooling import POOLINGS, row_gradients
 from slipstream.tables.spec import Group, Layout
 from slipstream.tables.store import RowStore
-from slipstream.tables.plan import GroupPlan
 
 
 def gradient_vectors(

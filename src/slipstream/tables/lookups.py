@@ -13,10 +13,10 @@ from torch.autograd.function import once_differentiable
 
 from slipstream.data.batch import ListBatch
 from slipstream.tables.gradients import gradient_vectors
+from slipstream.tables.plan import GroupPlan, Touched
 from slipstream.tables.pooling import POOLINGS
 from slipstream.tables.spec import Layout
 from slipstream.tables.store import RowStore
-from slipstream.tables.plan import GroupPlan, Touched
 
 _MANY = 1000
 

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from slipstream.data.batch import Batch, ListBatch
 from slipstream.data.inputs import Array
+from slipstream.errors import DataError
 from slipstream.tables.kernels import planning
 from slipstream.tables.kernels.threads import shared, shares_for
+from slipstream.tables.plan import GroupPlan, ListSlots, Moves, Moving, Placed, Touched, moving_of
 from slipstream.tables.pooling import POOLINGS
 from slipstream.tables.spec import Group, Layout
-from slipstream.errors import DataError
-from slipstream.tables.plan import GroupPlan, ListSlots, Moves, Moving, Placed, Touched, moving_of
 
 _WORK = 4  # a lookup is about as much work as so many elements are to copy
 _NONE = (np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64))

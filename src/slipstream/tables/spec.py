@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple, get_args
 from torch import Tensor
 
 from slipstream.data.schema import Kind, list_kinds
-from slipstream.tables.optimizers import RowOptimizer, Sgd
 from slipstream.errors import ConfigError, did_you_mean
+from slipstream.tables.optimizers import RowOptimizer, Sgd
 
 Storage = Literal["fp32", "fp64", "bf16", "split-bf16"]
 

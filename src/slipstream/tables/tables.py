@@ -16,9 +16,9 @@ from slipstream.tables.gradients import gradient_vectors
 from slipstream.tables.init import fill
 from slipstream.tables.kernels import cpu, reference
 from slipstream.tables.mover import BeforeWrite, Clock, Mover
+from slipstream.tables.plan import GroupPlan, Moves, Plan
 from slipstream.tables.spec import Embedded, Layout
 from slipstream.tables.store import RowStore
-from slipstream.tables.plan import GroupPlan, Moves, Plan
 
 ENGINES: dict[str, ModuleType] = {"cpu": cpu, "reference": reference}
 

@@ -28,6 +28,7 @@ from slipstream.gpu.step.oversized_batch import by_itself
 from slipstream.gpu.step.scoring import Scoring
 from slipstream.gpu.step.step_buffers import PageCursor, StepBuffers
 from slipstream.gpu.streams import Stream
+from slipstream.gpu.supported import check_supported
 from slipstream.gpu.transfer.bundle import PlanBundle, QueuedPlan, runs
 from slipstream.gpu.transfer.carrier import Carrier, Done
 from slipstream.gpu.transfer.ring import Pages
@@ -366,6 +367,7 @@ def build_graph_engine(
         dense: The dense part, if it is there already.
         loss: What is made smaller.
     """
+    check_supported(model.layout)
     device = torch.device(config.device)
     if tables is None:
         tables = Embeddings(model.layout, seed=seed, device=device)

@@ -12,10 +12,10 @@ from slipstream.data.inputs import Array
 from slipstream.tables.kernels import reference
 from slipstream.tables.kernels import rows as kernel
 from slipstream.tables.kernels.threads import even, shared, shares_for
+from slipstream.tables.plan import GroupPlan, ListSlots
 from slipstream.tables.pooling import POOLINGS, Pooling, pool_lists
 from slipstream.tables.spec import Group, Layout
 from slipstream.tables.store import RowStore
-from slipstream.tables.plan import GroupPlan, ListSlots
 
 
 def lookup(layout: Layout, group: Group, store: RowStore, plan: GroupPlan) -> list[Tensor]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from slipstream.tables.plan import GroupPlan
 from slipstream.tables.pooling import POOLINGS, pool_lists
 from slipstream.tables.spec import Group, Layout
 from slipstream.tables.store import RowStore
-from slipstream.tables.plan import GroupPlan
 
 
 def lookup(layout: Layout, group: Group, store: RowStore, plan: GroupPlan) -> list[Tensor]:

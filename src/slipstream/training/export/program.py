@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 
 from slipstream.data.schema import Schema
+from slipstream.models import Model
 from slipstream.tables.pooling import POOLINGS
 from slipstream.tables.spec import Embedded, Feature
-from slipstream.models import Model
 
 _EXAMPLE = 3
 
