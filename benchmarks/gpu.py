@@ -157,18 +157,16 @@ def _skipping(exponent: float) -> Iterator[Job]:
 def _strategies(exponent: float, tiny: bool) -> Iterator[Job]:
     """Every strategy, over as many inputs as its speed allows for."""
     for name in ("fast", "bagpipe", "hotline", "fae", "slipstream", "plain"):
-        limit = 800_000 if name == "plain" else None
-        # The published rule begins after 1,000 batches, and hotline chooses anew after a share of
-        # an epoch: that is 6 batches of Criteo Kaggle's 2,398; here there are 732 in all.
+        stop = 800_000 if name == "plain" else None
+        # The published rule begins after 1,000 batches; here there are 732 in all.
         # With these inputs no threshold up to 0.1, as published, skips the wanted share.
         few = {
             "slipstream": ["skip.warmup_batches=20", "skip.most_movement=10"],
-            "hotline": ["placement.refresh_batches=6"],
         }
         own = few.get(name, [])
         keys = {"memory": "5%", "whole": True, "epochs": 1, "settings": own}
-        limit = None if tiny else limit
-        yield _job("strategies", exponent, BATCHES[1], strategy=name, limit=limit, **keys)
+        stop = None if tiny else stop
+        yield _job("strategies", exponent, BATCHES[1], strategy=name, stop=stop, **keys)
 
 
 def sized(job: Job, tiny: bool) -> Job:
@@ -198,8 +196,7 @@ def warming(groups: list[list[Job]]) -> Iterator[Job]:
         if job["device"] == "cuda" and "memory" in job and kind not in done:
             done.add(kind)
             few = {"whole": True, "epochs": 1, "memory": "10%", "strategy": "fast"}
-            told = [f"log.every_inputs={job['batch']}"]  # what computes figures is compiled, too
-            yield {**job, **few, "data": FEW.name, "settings": [*job["settings"], *told]}
+            yield {**job, **few, "data": FEW.name}  # what computes figures is compiled, too
 
 
 def run(some: list[Job], folder: Path) -> Iterator[Job]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
@@ -38,7 +37,7 @@ def look_once() -> None:
     rooms_of, working_set = _FOUND
 
     def needed(config: Config, layout: Any, dataset: Dataset) -> Any:
-        few = replace(config, epochs=1, limit=min(_LOOKED_AT, len(dataset.train)))
+        few = config.replace(epochs=1, stop=min(_LOOKED_AT, len(dataset.train)))
         return _known(working_set, few, layout, dataset)
 
     build.working_set = needed
@@ -46,7 +45,7 @@ def look_once() -> None:
 
 
 def _known(work: Any, config: Config, layout: Any, dataset: Dataset) -> Any:
-    keys = (config.strategy, config.batch_size, config.placement, config.epochs, config.limit)
+    keys = (config.strategy, config.batch_size, config.placement, config.epochs, config.stop)
     key = (work.__name__, repr(keys), repr(layout), str(dataset.folder))
     if key not in _KNOWN:
         _KNOWN[key] = work(config, layout, dataset)
@@ -64,6 +63,7 @@ class Watched(loop.Trainer):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **keys: Any) -> None:
         super().__init__(*args, **keys)
+        self.log_every = max(self.config.batch_size, min(_REPORT, self.total // 2))
         Watched.latest = self
 
     def _save_what_is_new(self) -> None:
@@ -195,8 +195,7 @@ def config_of(one: dict[str, Any]) -> Config:
         f"embedding.optimizer={one.get('optimizer', 'rowwise_adagrad')}",
         f"model.dim={dim}",
         f"model.top={[512, 256] if dim == 16 else [512, 512, 256]}",
-        f"log.every_inputs={max(one['batch'], _REPORT)}",
-        "log.tensorboard=false",
+        "log.trackers=[]",
         "evaluate.at=[]",
         *one.get("settings", []),
     ]
@@ -207,7 +206,7 @@ def config_of(one: dict[str, Any]) -> Config:
         precision="fp32" if tiny else one.get("precision", "bf16"),
         compile="off",  # as auto would have it: layers and interaction are kernels of their own
         epochs=one.get("epochs", _ENDLESS),
-        limit=one.get("limit"),
+        stop=one.get("stop"),
     ).with_settings(settings)
 
 

@@ -182,7 +182,7 @@ def trained(dataset: Any, kind: tuple[str, str], asked: Any, stalls: Stalls | No
             f"placement.window={12 if rule else 4}",
             "model={dim: 8, bottom: [16], top: [16]}",
             "evaluate.at=[]",
-            "log.tensorboard=false",
+            "log.trackers=[]",
             f"checkpoint.every_inputs={asked.batch * 100}",
             *([f"skip.rule={rule}"] if rule else []),
         ]

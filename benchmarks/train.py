@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from slipstream import Batch, Dataset, Loader, Recipe, synthesize
 from slipstream.config import Config
+from slipstream.pipeline.dense import learning_rate
 from slipstream.pipeline.engine import Engine
 from slipstream.tables.plan import Placement, Planner
 from slipstream.training import build
@@ -33,7 +34,7 @@ from slipstream.training.memory import keep_memory
 from slipstream.training.metrics import Metrics
 
 PARTS = ("rate", "auc", "oracle")
-QUIET = ["evaluate.at=[]", "log.tensorboard=false"]
+QUIET = ["evaluate.at=[]", "log.trackers=[]"]
 
 
 def say(what: str, value: float, goal: float, reached: bool) -> bool:
@@ -157,7 +158,7 @@ def plain_auc(config: Config, dataset: Dataset) -> float | None:
             {"params": model.tables.parameters(), "lr": config.embedding.lr},
             {"params": [*model.bottom.parameters(), *model.top.parameters()]},
         ],
-        lr=config.dense.rate,
+        lr=learning_rate(config.dense),
     )
     order = build.order_of(config, dataset)
     with Loader(dataset.train, config.batch_size, order=order) as loader:

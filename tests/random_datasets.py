@@ -52,11 +52,14 @@ def datasets(draw: st.DrawFn, max_rows: int = 60, min_rows: int = 0) -> Dataset:
 def orders(draw: st.DrawFn, max_rows: int = 400) -> InputOrder:
     """Any order of a few inputs."""
     run = draw(st.sampled_from([1, 2, 8]))
+    rows = draw(st.integers(0, max_rows))
+    start = draw(st.integers(0, max(0, rows - 1)))
     return InputOrder(
-        rows=draw(st.integers(0, max_rows)),
+        rows=rows,
         seed=draw(st.none() | st.integers(0, 5)),
         epochs=draw(st.integers(0, 3)),
-        limit=draw(st.none() | st.integers(0, max_rows)),
+        start=start,
+        stop=draw(st.none() | st.integers(start + 1, rows)) if rows else None,
         block=run * draw(st.integers(1, 20)),
         mixed=draw(st.integers(1, 5)),
         run=run,

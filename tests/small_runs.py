@@ -8,9 +8,32 @@ import numpy as np
 
 from slipstream import Lists, from_arrays
 from slipstream.config import Config
+from slipstream.gpu.planning import plan_ahead
+from slipstream.pipeline.place.popularity import Refresh
+from slipstream.training import trainer
 from slipstream.training.state import Hooks
 
-SIZES = ("model.bottom=[4]", "model.top=[4]", "model.dim=2", "log.tensorboard=false")
+SIZES = ("model.bottom=[4]", "model.top=[4]", "model.dim=2", "log.trackers=[]")
+
+
+def short_segments(monkeypatch, batches):
+    """Hot and cold batches apart, in segments that a small data set has several of."""
+    monkeypatch.setattr(plan_ahead, "SEGMENT", batches)
+
+
+def often_chosen(monkeypatch, batches):
+    """The rows that stay in fast memory are chosen every few batches, where a strategy does."""
+    of = Refresh.of
+
+    def every(share, total, *arguments, **options):
+        return of(batches / total if share else 0, total, *arguments, **options)
+
+    monkeypatch.setattr(Refresh, "of", every)
+
+
+def reported(monkeypatch, inputs):
+    """A line about training after so many inputs."""
+    monkeypatch.setattr(trainer, "report_every", lambda *_: inputs)
 
 
 def config(*settings, batch_size=16, **keys) -> Config:

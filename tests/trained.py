@@ -22,7 +22,7 @@ SIZES = {
 
 def config_of(data: Dataset, *settings: str, model: str = "dlrm") -> Config:
     """A configuration of few and small layers, quick to train."""
-    base = (f"model.name={model}", *SIZES[model], "batch_size=128", "log.tensorboard=false")
+    base = (f"model.name={model}", *SIZES[model], "batch_size=128", "log.trackers=[]")
     moved = ("embedding={optimizer: sgd, lr: 0.5}", "dense={optimizer: sgd, lr: 0.2}")
     rates = (*moved, "compile=off", "evaluate.at=[]")
     return Config(data=str(data.folder)).with_settings([*base, *rates, *settings])

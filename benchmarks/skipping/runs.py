@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import torch
 from benchmarks.skipping.ledger import Outcome, Task
-from benchmarks.skipping.tail import scored, scores_of_tail
+from benchmarks.skipping.tail import POINTS, scored, scores_of_tail
 from benchmarks.skipping.truth import PARTS, Array, expected, oracle, true_chances
 
 from slipstream import Dataset, Recipe, synthesize
 from slipstream.config import Config
+from slipstream.training import trainer
 from slipstream.training.loop import train
 from slipstream.training.restored import open_run
 
@@ -40,6 +41,7 @@ def make_data(folder: Path, task: Task) -> Outcome:
 def measure(folder: Path, task: Task) -> Outcome:
     """Train and score one run; where the truth is known, scores are against it."""
     torch.set_num_threads(1)
+    trainer.CHECKPOINTS = POINTS if task["tail"] else 2
     data, truth = _places(folder, task)
     dataset = Dataset.open(data)
     _warm(dataset, task["settings"])
@@ -69,7 +71,7 @@ def _warm(dataset: Dataset, settings: dict[str, Any]) -> None:
     if rule in _warmed:
         return
     _warmed.add(rule)
-    few = settings | {"limit": 4 * settings.get("batch_size", 2048)}
+    few = settings | {"stop": 4 * settings.get("batch_size", 2048)}
     with tempfile.TemporaryDirectory() as folder:
         train(dataset, _config(few, 0), Path(folder) / "run")
 

@@ -27,7 +27,7 @@ _MARGIN = 4  # batches: a step ends a little after the moment that it passes
 
 def tail_keys(inputs: int) -> dict[str, Any]:
     """What a run is to save, so that it can be scored."""
-    return {"checkpoint.every_inputs": max(1, round(EVERY * inputs)), "checkpoint.keep": POINTS}
+    return {"checkpoint.every_inputs": max(1, round(EVERY * inputs))}
 
 
 def scores_of_tail(run: Path, dataset: Dataset, chances: Array | None) -> dict[str, float]:

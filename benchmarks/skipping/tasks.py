@@ -27,7 +27,7 @@ SETTINGS = {
     "3 % positive, drifting": (0.03, "gradual"),
 }
 OVERHEAD = "Criteo-Kaggle shape, default model, batch 2,048"
-COLD_FIRST = {"ordering.kind": "cold-first", "skip.hot_memory": "12%"}
+COLD_FIRST = {"order.kind": "cold-first", "skip.hot_memory": "12%"}
 BATCH = 512
 WARMUP = 0.1  # of the inputs, before anything is skipped
 SHAPE = "effects"
@@ -45,7 +45,7 @@ SMALL = {
 STILL = {"schedule.decay": "linear"}
 MOVING = {"dense.lr": 0.001}
 LOGGED = {"dense.lr": 0.001, "embedding.lr": 0.1}  # articles are news for hours
-QUIET = {"compile": "off", "threads": 1, "evaluate.at": [], "log.tensorboard": False}
+QUIET = {"compile": "off", "threads": 1, "evaluate.at": [], "log.trackers": []}
 
 
 def settings_of(rule: str, share: float, inputs: int, batch: int) -> dict[str, Any]:

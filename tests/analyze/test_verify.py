@@ -4,7 +4,7 @@ from itertools import islice
 
 import pytest
 import torch
-from small_runs import clicks, config, skewed
+from small_runs import clicks, config, often_chosen, short_segments, skewed
 from typer.testing import CliRunner
 
 from slipstream import Dataset
@@ -69,8 +69,9 @@ def test_also_with_histories(name, histories):
     assert all(one.correct for one in made), made
 
 
-def test_hot_and_cold_apart_is_the_same_bits_on_the_same_batches_over_many_decisions():
-    keys = config("ordering.segment=5", "placement.fast_memory=60%", strategy="fae", epochs=2)
+def test_hot_and_cold_apart_is_the_same_bits_on_the_same_batches_over_many_decisions(monkeypatch):
+    short_segments(monkeypatch, 5)
+    keys = config("placement.fast_memory=60%", strategy="fae", epochs=2)
     for settings in ((), ("placement.kind=lookahead",), ("placement.kind=slow",)):
         resident, reference = verify(skewed(), keys.with_settings(settings), 60)
         assert resident.allowed == 0
@@ -79,14 +80,15 @@ def test_hot_and_cold_apart_is_the_same_bits_on_the_same_batches_over_many_decis
         assert resident.steps == 60
 
 
-def test_what_is_promised_follows_the_ordering():
-    keys = config("placement.fast_memory=60%", "placement.refresh_batches=3")
+def test_what_is_promised_follows_the_ordering(monkeypatch):
+    often_chosen(monkeypatch, 3)
+    keys = config("placement.fast_memory=60%")
     for name, kind, allowed in (
         ("hotline", "null", 1e-4),
         ("hotline", "as-is", 0),
         ("fast", "split", 1e-4),
     ):
-        chosen = keys.with_settings([f"strategy={name}", f"ordering.kind={kind}"])
+        chosen = keys.with_settings([f"strategy={name}", f"order.kind={kind}"])
         resident, reference = verify(skewed(), chosen, 20)
         assert resident.allowed == allowed
         assert resident.correct
@@ -159,8 +161,9 @@ def test_a_tier_in_which_no_batch_fits_is_said():
 
 
 @pytest.mark.parametrize("name", ["fae", "hotline", "bagpipe", "fast"])
-def test_every_strategy_holds_where_the_tier_is_too_small_for_most_batches(name):
-    dataset, keys = skewed(), config("placement.refresh_batches=3", strategy=name)
+def test_every_strategy_holds_where_the_tier_is_too_small_for_most_batches(name, monkeypatch):
+    often_chosen(monkeypatch, 3)
+    dataset, keys = skewed(), config(strategy=name)
     layout = build.model_of(keys, dataset).layout
     tight = keys.with_settings(["placement.fast_memory=1B"])
     least = build.working_set(tight, layout, dataset).smallest_bytes

@@ -134,7 +134,7 @@ def test_who_stops_in_the_middle_has_all_rows_and_no_thread(recorded):
     assert not [name for name in names if not name.startswith("slipstream-rows")]
     moved = (step._tables.weight("user") != before).any(1)
     assert moved.sum() > 5
-    rest, _ = made(data, DEVICE, *DENSE, storage="fp32", limit=16 * step._tables.steps)
+    rest, _ = made(data, DEVICE, *DENSE, storage="fp32", stop=16 * step._tables.steps)
     list(rest.through())
     np.testing.assert_array_equal(step._tables.weight("user"), rest._tables.weight("user"))
 

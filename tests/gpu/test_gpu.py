@@ -13,7 +13,7 @@ from slipstream.training.loop import train
 
 pytestmark = pytest.mark.needs("cuda")
 DEVICE = os.environ.get("SLIPSTREAM_TEST_DEVICE", "cuda")
-SIZES = ("model.bottom=[32]", "model.top=[32]", "model.dim=8", "log.tensorboard=false")
+SIZES = ("model.bottom=[32]", "model.top=[32]", "model.dim=8", "log.trackers=[]")
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_verify_holds_by_the_command(strategy, size, folder):
 @pytest.mark.parametrize("batch", [1024, 16384])
 def test_the_memory_of_the_device_is_near_its_estimate(batch, tmp_path):
     data = synthesize(Recipe("avazu", 150_000, min_count=0), tmp_path / "clicks")
-    keys = ["placement.fast_memory=20%", "evaluate.at=[]", "log.tensorboard=false", "compile=off"]
+    keys = ["placement.fast_memory=20%", "evaluate.at=[]", "log.trackers=[]", "compile=off"]
     config = Config(strategy="fast", batch_size=batch, device=DEVICE).with_settings(keys)
     config.write(tmp_path / "config.yaml")
     # In a process of its own: memory that a test has used before would count.

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small_runs import clicks, config, lines, skewed, stop_after
+from small_runs import clicks, config, lines, often_chosen, skewed, stop_after
 
 from slipstream import Lists
 from slipstream.analyze.verify import verify
@@ -22,7 +22,7 @@ from slipstream.training.checkpoint import Checkpoints
 from slipstream.training.loop import StoppedError, train
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-SMALL = ("placement.fast_memory=60%", "placement.window=3", "placement.refresh_batches=4")
+SMALL = ("placement.fast_memory=60%", "placement.window=3")
 LARGE = ("placement.fast_memory=70%", "placement.window=3")
 
 
@@ -53,10 +53,13 @@ def test_every_strategy_keeps_its_promise(strategy, settings):
     assert reference.correct, reference
 
 
-def test_steps_whose_rows_do_not_fit_have_the_same_bits(tmp_path):
+def test_steps_whose_rows_do_not_fit_have_the_same_bits(tmp_path, monkeypatch):
     data = clicks(160)
-    for settings in ((), ("placement.refresh_batches=4",)):
-        tiny = config("placement.fast_memory=250B", *settings, strategy="fast", device=DEVICE)
+    for finishes in (True, False):
+        if not finishes:
+            monkeypatch.setattr(build, "device_finishes", lambda *_: False)
+            often_chosen(monkeypatch, 4)
+        tiny = config("placement.fast_memory=250B", strategy="fast", device=DEVICE)
         ours = train(data, tiny, tmp_path / "tiny", force=True)
         assert ours["carried"]["aside"] > 0
         whole = train(
@@ -82,7 +85,7 @@ def test_a_failure_in_the_background_is_an_error_and_no_thread_is_left(tmp_path,
 
 
 @pytest.mark.parametrize("strategy", ["fast", "bagpipe", "fae"])
-def test_plans_that_the_device_finishes_train_the_same(strategy, tmp_path):
+def test_plans_that_the_device_finishes_train_the_same(strategy, tmp_path, monkeypatch):
     data, wanted = clicks(160), config(*LARGE, strategy=strategy, device=DEVICE)
     model = build.model_of(wanted, data)
     rooms = build.rooms_of(wanted, model.layout, data)
@@ -90,8 +93,8 @@ def test_plans_that_the_device_finishes_train_the_same(strategy, tmp_path):
     made = verify(data, wanted, 5)
     assert all(one.correct for one in made), made
     ours = train(data, wanted, tmp_path / "finished")
-    whole = wanted.with_settings(["placement.refresh_batches=999999"])
-    theirs = train(data, whole, tmp_path / "whole")
+    monkeypatch.setattr(build, "device_finishes", lambda *_: False)
+    theirs = train(data, wanted, tmp_path / "whole")
     assert ours["weights_digest"] == theirs["weights_digest"]
     assert ours["auc"] == theirs["auc"], "scored on the device, and by the kernels of the CPU"
     assert ours["carried"]["lookups"] == theirs["carried"]["lookups"]

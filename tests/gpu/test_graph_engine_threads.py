@@ -11,7 +11,7 @@ from itertools import count
 import numpy as np
 import pytest
 import torch
-from small_runs import clicks, config, skewed, stop_after
+from small_runs import clicks, config, often_chosen, reported, skewed, stop_after
 
 from slipstream.data.loader import Loader
 from slipstream.gpu.planning import plan_ahead
@@ -34,19 +34,22 @@ def _by_kernels_of_a_gpu(monkeypatch):
     monkeypatch.setattr(
         plan_ahead, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu"
     )
+    reported(monkeypatch, 100_000)
 
 
 def keys(*settings, strategy="fast"):
     """With few reports: nothing but what a test asks for comes between steps."""
-    few = ("placement.fast_memory=70%", "placement.window=12", "log.every_inputs=100000")
+    few = ("placement.fast_memory=70%", "placement.window=12")
     return config(*few, *settings, strategy=strategy, device=DEVICE)
 
 
 @pytest.mark.parametrize("strategy", ["fast", "bagpipe"])
 def test_threads_that_stall_at_random_change_no_bit(strategy, tmp_path, monkeypatch):
     data, wanted = clicks(240), keys("checkpoint.every_inputs=100", strategy=strategy)
-    told = wanted.with_settings(["log.every_inputs=16", "placement.fast_memory=100%"])
-    whole = train(data, told, tmp_path / "whole")
+    told = wanted.with_settings(["placement.fast_memory=100%"])
+    with monkeypatch.context() as often:
+        reported(often, 16)
+        whole = train(data, told, tmp_path / "whole")
     random = np.random.default_rng(0)
 
     def stalling(work):
@@ -287,7 +290,8 @@ def test_recordings_are_made_anew_when_plans_outgrow_their_pages(recordings, tmp
 
 
 def test_a_batch_in_two_parts_has_a_recording_for_its_frames(recordings, tmp_path, monkeypatch):
-    data, wanted = skewed(800), keys("placement.refresh_batches=4", strategy="hotline")
+    data, wanted = skewed(800), keys(strategy="hotline")
+    often_chosen(monkeypatch, 4)
     with monkeypatch.context() as never:
         never.setattr(graph_engine, "_BEFORE_RECORDING", 10**9)
         whole = train(data, wanted, tmp_path / "whole")

@@ -1,7 +1,5 @@
 """How many plans go to a GPU together, and how far ahead of them the window reaches."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,7 +61,7 @@ def test_what_is_skipped_is_decided_before_it_is_read_and_not_long_before(
     lag = skip_lag(config, inputs)
     short = least_skip_lag(config) + 4
     assert lag <= max(2 * short, 0.1 * inputs / size)
-    config = replace(config, skip=replace(config.skip, lag=lag))
+    config = config.replace(skip=config.skip.replace(lag=lag))
     assert skip_lag(config, inputs) == lag
     if plans_ahead(config, []):
         sent, read = together(config, []), read_at_once(config, [])
@@ -79,9 +77,9 @@ def test_in_a_long_run_that_skips_inputs_as_many_plans_travel_together_as_in_one
     size,
 ):
     plain = Config(strategy="fast", device="cuda", batch_size=size)
-    judged = replace(plain, skip=Skip(rule="value"))
+    judged = plain.replace(skip=Skip(rule="value"))
     long, short = (
-        replace(judged, skip=replace(judged.skip, lag=skip_lag(judged, inputs)))
+        judged.replace(skip=judged.skip.replace(lag=skip_lag(judged, inputs)))
         for inputs in (1 << 40, 1)
     )
     assert together(long, []) == together(plain, [])

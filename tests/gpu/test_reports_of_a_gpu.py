@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from small_runs import clicks, config, lines, stop_after
+from small_runs import clicks, config, lines, reported, stop_after
 
 from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.step.graph_engine import GraphEngine
@@ -27,9 +27,10 @@ def _by_kernels_of_a_gpu(monkeypatch):
     )
 
 
-def keys(every):
+def keys(monkeypatch, every):
+    reported(monkeypatch, every)
     few = ("placement.fast_memory=70%", "placement.window=16", "checkpoint.every_inputs=200")
-    return config(*few, f"log.every_inputs={every}", strategy="fast", device=DEVICE)
+    return config(*few, strategy="fast", device=DEVICE)
 
 
 def told(run):
@@ -42,7 +43,7 @@ def told(run):
 def test_a_report_says_the_same_whether_its_steps_are_waited_for_or_not(
     every, tmp_path, monkeypatch
 ):
-    train(clicks(336), keys(every), tmp_path / "ours")
+    train(clicks(336), keys(monkeypatch, every), tmp_path / "ours")
     step_all = GraphEngine.step_all
 
     def one_by_one(self, plans):
@@ -52,7 +53,7 @@ def test_a_report_says_the_same_whether_its_steps_are_waited_for_or_not(
 
     monkeypatch.setattr(GraphEngine, "step_all", one_by_one)
     monkeypatch.setattr(plan_ahead, "together", lambda *_: 1)
-    train(clicks(336), keys(every), tmp_path / "waiting")
+    train(clicks(336), keys(monkeypatch, every), tmp_path / "waiting")
     ours = told(tmp_path / "ours")
     assert len(ours) > 2
     assert ours == told(tmp_path / "waiting")
@@ -71,17 +72,17 @@ def test_what_computes_figures_is_compiled_before_the_first_step(tmp_path, monke
 
     monkeypatch.setattr(GraphEngine, "step_all", stepping)
     monkeypatch.setattr(recent, "_figures", computing)
-    train(clicks(336), keys(48), tmp_path / "run")
+    train(clicks(336), keys(monkeypatch, 48), tmp_path / "run")
     assert went[0] != "step"
     # Of the same kind later, or it would be compiled again.
     assert set(went[1:]) == {"step", went[0]}
 
 
-def test_a_run_that_was_stopped_reports_what_one_does_that_was_not(tmp_path):
-    train(clicks(480), keys(48), tmp_path / "whole")
+def test_a_run_that_was_stopped_reports_what_one_does_that_was_not(tmp_path, monkeypatch):
+    train(clicks(480), keys(monkeypatch, 48), tmp_path / "whole")
     with pytest.raises(StoppedError):
-        train(clicks(480), keys(48), tmp_path / "cut", hooks=stop_after(7))
-    train(clicks(480), keys(48), tmp_path / "cut", resume=True)
+        train(clicks(480), keys(monkeypatch, 48), tmp_path / "cut", hooks=stop_after(7))
+    train(clicks(480), keys(monkeypatch, 48), tmp_path / "cut", resume=True)
     assert told(tmp_path / "cut") == told(tmp_path / "whole")
 
 
@@ -109,7 +110,7 @@ def test_reports_before_an_error_are_written(tmp_path, monkeypatch):
     slow_figures(monkeypatch, 0.5)
     monkeypatch.setattr(Trainer, "_hear", diverges)
     with pytest.raises(DivergedError):
-        train(clicks(480), keys(32), tmp_path / "run")
+        train(clicks(480), keys(monkeypatch, 32), tmp_path / "run")
     assert [one["step"] for one in told(tmp_path / "run")][:4] == [2, 4, 6, 8]
 
 

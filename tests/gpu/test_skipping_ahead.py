@@ -2,12 +2,11 @@
 
 import threading
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from small_runs import clicks, config, lines, skewed, stop_after
+from small_runs import clicks, config, lines, reported, skewed, stop_after
 
 from slipstream.errors import SlipstreamError
 from slipstream.gpu.planning import plan_ahead
@@ -32,15 +31,21 @@ SHORT = (
     "placement.fast_memory=60%",
     "placement.window=6",
     "skip.lag=14",
-    "log.every_inputs=100000",
 )
+
+
+@pytest.fixture(autouse=True)
+def _few_reports(monkeypatch):
+    reported(monkeypatch, 100_000)
+
+
 CASES = [
     ("fast", "value", "singles", "shuffle=true"),
-    ("fast", "movement", "singles", "log.every_inputs=60"),
+    ("fast", "movement", "singles", "compile=off"),
     ("fast", "freeze", "lists", "placement.fast_memory=10%"),  # some batches do not fit
     ("slipstream", "published", "singles", "placement.window=1"),
     ("slipstream", "published", "singles", "skip.h_t=1000"),  # some are left without inputs
-    ("slipstream", "published", "lists", "ordering.kind=as-is"),
+    ("slipstream", "published", "lists", "order.kind=as-is"),
     ("hotline", "case-control", "singles", "epochs=2"),
 ]
 
@@ -206,7 +211,7 @@ def test_what_is_due_is_known_ahead_from_any_step_on(rule, tmp_path, monkeypatch
         return told_lines
 
     monkeypatch.setattr(Skipper, "after", compared)
-    wanted = replace(keys("fast", rule), device="cpu")
+    wanted = keys("fast", rule).replace(device="cpu")
     train(data(n=800), wanted, tmp_path / "run")
     assert found.count((True, True)) >= 3
     assert (False, False) in found

@@ -67,7 +67,7 @@ def test_every_input_once_an_epoch_in_pure_batches(base, segment, batch_size, la
         assert len(seen) == position
     for epoch in range(base.epochs):
         one = seen[epoch * per_epoch : (epoch + 1) * per_epoch]
-        assert sorted(one) == list(range(per_epoch))
+        assert sorted(one) == list(range(base.start, base.start + per_epoch))
 
 
 @given(

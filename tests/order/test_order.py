@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,14 +7,14 @@ from hypothesis import strategies as st
 from random_datasets import orders
 
 from slipstream import ConfigError, InputOrder
-from slipstream.order import Chunk, as_array, into_batches
+from slipstream.order import Chunk, as_array, example_number, into_batches
 
 
 @given(order=orders())
 def test_every_epoch_holds_every_input_once(order):
     numbers = order.numbers(0, len(order)).reshape(order.epochs, order.per_epoch)
     for epoch in numbers:
-        assert sorted(epoch.tolist()) == list(range(order.per_epoch))
+        assert sorted(epoch.tolist()) == list(range(order.start, order.start + order.per_epoch))
 
 
 @given(order=orders(), data=st.data())
@@ -42,7 +44,8 @@ def test_two_worlds_of_different_size_together_read_every_input_once(order, batc
     rest = _read(order, position, batch_size + 3, sizes[1])
     numbers = [cut.numbers for step in half + rest for cut in step]
     read = np.concatenate(numbers) if numbers else np.empty(0, dtype=int)
-    np.testing.assert_array_equal(np.bincount(read, minlength=order.per_epoch), order.epochs)
+    times = np.bincount(read - order.start, minlength=order.per_epoch)
+    np.testing.assert_array_equal(times, order.epochs)
 
 
 @given(order=orders(), data=st.data())
@@ -125,14 +128,30 @@ def test_a_shuffled_order_is_the_same_for_all_time():
     ]  # fmt: skip
 
 
-def test_a_limit_takes_the_first_inputs_whatever_the_order():
-    shuffled = InputOrder(1000, seed=3, limit=10)
-    assert sorted(shuffled.numbers(0, 10).tolist()) == list(range(10))
+@given(order=orders())
+def test_a_part_of_a_log_comes_in_the_order_of_a_log_that_is_only_that_part(order):
+    alone = replace(order, rows=order.per_epoch, start=0, stop=None)
+    np.testing.assert_array_equal(
+        order.numbers(0, len(order)), order.start + alone.numbers(0, len(alone))
+    )
+
+
+@given(rows=st.integers(1, 10**9), share=st.integers(0, 100))
+def test_a_share_of_the_log_is_that_share_of_its_examples(rows, share):
+    assert abs(example_number(f"{share}%", rows) - share * rows / 100) <= 0.5
+    assert example_number(share, rows) == share
 
 
 @pytest.mark.parametrize(
     ("wrong", "word"),
-    [({"epochs": -1}, "epochs"), ({"block": 12, "run": 8}, "multiple"), ({"limit": -1}, "limit")],
+    [
+        ({"epochs": -1}, "epochs"),
+        ({"block": 12, "run": 8}, "multiple"),
+        ({"start": -1}, "start is -1; it must be at least 0"),
+        ({"start": 20, "stop": 20}, "start is 20 and stop is 20; start must be below stop"),
+        ({"start": 100}, "start is 100, but there are 100 examples"),
+        ({"stop": 101}, "stop is 101, but there are 100 examples"),
+    ],
 )
 def test_impossible_arguments_are_named(wrong, word):
     with pytest.raises(ConfigError, match=word):

@@ -28,7 +28,7 @@ def stop_at(nth):
 
 
 @pytest.mark.parametrize("name", TIERED)
-@pytest.mark.parametrize("settings", [(), ("epochs=3", "shuffle=true"), ("limit=7",)])
+@pytest.mark.parametrize("settings", [(), ("epochs=3", "shuffle=true"), ("stop=7",)])
 def test_the_result_is_that_of_plain_training_to_the_bit(name, settings, tmp_path):
     keys = config(*SMALL, *CHECKPOINTS, *settings)
     plain = train(clicks(), keys, tmp_path / "plain")
@@ -39,8 +39,8 @@ def test_the_result_is_that_of_plain_training_to_the_bit(name, settings, tmp_pat
 
 @pytest.mark.parametrize("name", TIERED)
 def test_so_it_is_with_histories(name, histories, tmp_path):
-    keys = config("placement.fast_memory=40%", "limit=900", "evaluate.at=[]", batch_size=64)
-    keys = keys.with_settings(["model={name: tbsm, dim: 4}", "log.every_inputs=900"])
+    keys = config("placement.fast_memory=40%", "stop=900", "evaluate.at=[]", batch_size=64)
+    keys = keys.with_settings(["model={name: tbsm, dim: 4}"])
     dataset = Dataset.open(histories)
     plain = train(dataset, keys, tmp_path / "plain")
     fast = train(dataset, keys.with_settings([f"strategy={name}"]), tmp_path / "fast")
@@ -112,7 +112,7 @@ def test_a_tier_that_is_too_small_is_said_with_what_would_do(tmp_path):
 
 def test_the_command_tells_in_a_sentence_what_was_carried(request, tmp_path):
     words = ["train", str(request.getfixturevalue("clicks")), "--out", str(tmp_path / "run")]
-    words += ["--strategy", "fast", "--limit", "512", "--batch-size", "64"]
+    words += ["--strategy", "fast", "--stop", "512", "--batch-size", "64"]
     for setting in ("model.bottom=[4]", "model.top=[4]", "placement.fast_memory=50%"):
         words += ["--set", setting]
     done = CliRunner().invoke(app, words)

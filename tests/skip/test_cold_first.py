@@ -11,7 +11,7 @@ from slipstream.training.loop import train
 from slipstream.training.state import Hooks
 
 KEYS = (
-    *("ordering.kind=cold-first", "skip.hot_memory=8%", "skip.hot_sample=1", "compile=off"),
+    *("order.kind=cold-first", "skip.hot_memory=8%", "skip.hot_sample=1", "compile=off"),
     *("skip.warmup=0.1", "skip.least_touches=2", "evaluate.at=[]"),
 )
 
@@ -86,7 +86,7 @@ def test_a_run_that_ends_before_its_first_decision_holds_is_too_short(data, tmp_
 
 def test_hot_rows_are_those_of_the_inputs_that_are_trained_on(data):
     whole = config("skip.hot_memory=8%", "skip.hot_sample=20")
-    some = config("skip.hot_memory=8%", "skip.hot_sample=20", "limit=500")
+    some = config("skip.hot_memory=8%", "skip.hot_sample=20", "stop=500")
     layout = build.model_of(whole, data).layout
     hot, accessed = build.hot_of(some, layout, data), Reader(data.train).read(np.arange(500)).rows()
     assert len(hot.inputs) == 500

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_runs import clicks, config, lines
+from small_runs import clicks, config, lines, reported
 
 from slipstream.skip.heard import Heard, groups
 from slipstream.skip.rules import RULES
@@ -24,8 +24,12 @@ SETTINGS = (
     "skip.least_touches=2",
     "skip.hot_sample=1",
     "skip.lag=40",
-    "log.every_inputs=100000",
 )
+
+
+@pytest.fixture(autouse=True)
+def _few_reports(monkeypatch):
+    reported(monkeypatch, 100_000)
 
 
 @given(

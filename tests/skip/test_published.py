@@ -26,7 +26,7 @@ KEYS = {
     "placement.fast_memory": "90%",
     "embedding": "{optimizer: sgd, lr: 0.05}",
     "seed": SEED,
-    "log.tensorboard": "false",
+    "log.trackers": "[]",
     "compile": "off",
     "evaluate.at": "[]",
 }

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from small_runs import clicks, config, lines, skewed, skip_rule
+from small_runs import clicks, config, lines, short_segments, skewed, skip_rule
 
 from slipstream.skip.rules import RULES
 from slipstream.training.loop import train
@@ -13,7 +13,6 @@ SHORT = (
     "skip.warmup=0.1",
     "skip.interval=0.1",
     "placement.fast_memory=60%",
-    "ordering.segment=12",
 )
 HAS = {
     "published": ("skip.warmup_batches=5", "skip.sample_share=0.5", "skip.most_movement=1"),
@@ -23,6 +22,11 @@ HAS = {
 
 
 NEEDS_HOT = ("published", "random-hot", "movement", "freeze")
+
+
+@pytest.fixture(autouse=True)
+def _short_segments(monkeypatch):
+    short_segments(monkeypatch, 12)
 
 
 @pytest.fixture(scope="module")
@@ -145,9 +149,7 @@ def test_with_a_lag_of_many_intervals_shares_do_not_swing(target, lag, tmp_path)
     columns = {k: (rows * random.random(n) ** 4).astype(int) for k, rows in (("a", 900), ("b", 90))}
     many = clicks(n, columns=columns)
     keys = (f"skip.target={target}", f"skip.lag={lag}", "skip.rule=value")
-    made = config(
-        *keys, "skip.sample_inputs=500", "log.every_inputs=100000", batch_size=8, epochs=5
-    )
+    made = config(*keys, "skip.sample_inputs=500", batch_size=8, epochs=5)
     decisions = train(many, made, tmp_path / "run")["skipping"]["decisions"][1:]
     late = [one["wanted"] for one in decisions if one["inputs"]]
     assert len(late) > 60

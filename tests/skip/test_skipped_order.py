@@ -70,7 +70,7 @@ def test_every_input_is_trained_or_skipped_once_and_batches_are_full(
         seen += trained.tolist() + cuts[0].skipped.tolist()
         sizes.append(len(trained))
         assert len(seen) == position == cuts[0].next_position
-    assert sorted(seen) == sorted([*range(base.per_epoch)] * base.epochs)
+    assert sorted(seen) == sorted([*range(base.start, base.start + base.per_epoch)] * base.epochs)
     used = np.diff([0, *(position for _, (position, _, _) in steps)])
     assert most is None or max(used, default=0) <= most * world
     if kind == "as-is":

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from small_runs import config, lines, skewed, skip_rule, stop_after
+from small_runs import config, lines, short_segments, skewed, skip_rule, stop_after
 from trained import SIZES
 
 from slipstream import ConfigError, Dataset, Recipe, synthesize
 from slipstream.config import Config
+from slipstream.gpu.planning import plan_ahead
 from slipstream.skip.rules import RULES
 from slipstream.training.estimate import estimate
 from slipstream.training.loop import StoppedError, train
@@ -21,7 +22,6 @@ SHORT = (
     "skip.least_touches=2",
     "skip.hot_sample=1",
     "placement.fast_memory=60%",
-    "ordering.segment=12",
 )
 RUNS = [
     ("plain", {}),
@@ -29,6 +29,11 @@ RUNS = [
     ("hotline", {"compile": "off"}),
     ("fast", {}),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _short_segments(monkeypatch):
+    short_segments(monkeypatch, 12)
 
 
 @pytest.fixture(scope="module")
@@ -49,18 +54,19 @@ def run(data, out, rule, *settings, strategy="plain", hooks=None, resume=False, 
 
 
 @pytest.mark.parametrize(("strategy", "keys"), RUNS)
-def test_share_0_is_bitwise_a_run_without_skipping(data, tmp_path, strategy, keys):
+def test_share_0_is_bitwise_a_run_without_skipping(data, tmp_path, strategy, keys, monkeypatch):
     plain = run(data, tmp_path / "plain", "none", strategy=strategy, **keys)
     ours = run(data, tmp_path / "0", "value", "skip.target=0", strategy=strategy, **keys)
     assert ours["weights_digest"] == plain["weights_digest"] or strategy == "fae"
     assert ours["inputs_skipped"] == 0
     if strategy == "fae":  # a decision on its rate may come later, for what skipping might leave
-        same = run(data, tmp_path / "f", "none", "ordering.lag=6", strategy=strategy, **keys)
+        monkeypatch.setattr(plan_ahead, "least_ordering_lag", lambda *_: 6)
+        same = run(data, tmp_path / "f", "none", strategy=strategy, **keys)
         assert ours["weights_digest"] == same["weights_digest"]
 
 
 def test_a_threshold_is_searched_on_inputs_to_come_also_where_they_are_rearranged(data, tmp_path):
-    settings = ("ordering.kind=cold-first", "skip.hot_memory=8%")
+    settings = ("order.kind=cold-first", "skip.hot_memory=8%")
     late = ("skip.warmup=0.85", "skip.target=0.2", "skip.lag=5")  # hot inputs alone are left
     summary = run(data, tmp_path / "run", "random-hot", *settings, *late, batch_size=8)
     first = next(one for one in summary["skipping"]["decisions"] if "asked" in one)
@@ -108,7 +114,7 @@ def test_every_run_that_skips_reports_what_it_skipped(data, tmp_path, rule):
 
 @pytest.mark.parametrize("strategy", ["fae", "fast"])
 def test_where_rows_live_does_not_change_what_is_skipped_or_learned(data, tmp_path, strategy):
-    settings = ("ordering.kind=as-is", "skip.lag=30")
+    settings = ("order.kind=as-is", "skip.lag=30")
     plain = run(data, tmp_path / "plain", "value", "skip.lag=30")
     other = run(data, tmp_path / "other", "value", *settings, strategy=strategy)
     assert other["weights_digest"] == plain["weights_digest"]
@@ -163,7 +169,7 @@ def test_shares_are_asked_for_in_turn(data, tmp_path):
 def test_every_model_trains_with_inputs_skipped(tmp_path, histories, model, rule):
     sizes = [one for one in SIZES[model] if not one.startswith("model.dim")]
     settings = [*SHORT, f"model.name={model}", *sizes, f"skip.rule={rule}", "skip.h_t=0.5"]
-    made = Config(batch_size=32).with_settings([*settings, "log.tensorboard=false", "compile=off"])
+    made = Config(batch_size=32).with_settings([*settings, "log.trackers=[]", "compile=off"])
     summary = train(histories, made, tmp_path / "run")
     assert summary["inputs_skipped"] > 0
     assert summary["inputs_trained"] + summary["inputs_skipped"] == summary["inputs_total"]
@@ -171,7 +177,7 @@ def test_every_model_trains_with_inputs_skipped(tmp_path, histories, model, rule
 
 @pytest.mark.parametrize("rule", RULES)
 def test_the_estimate_holds_what_a_rule_keeps(data, tmp_path, rule):
-    made = config(*SHORT, f"skip.rule={rule}", limit=600)
+    made = config(*SHORT, f"skip.rule={rule}", stop=600)
     kept = train(data, made, tmp_path / "run")["skipping"]["overhead_bytes"]
     part = estimate(data, made).host.get("skipping", 0)
     small = 4096  # a line, a few numbers, ten watched rows
@@ -179,7 +185,7 @@ def test_the_estimate_holds_what_a_rule_keeps(data, tmp_path, rule):
 
 
 def test_the_estimate_holds_decisions_that_wait_for_their_first_batch(data, tmp_path):
-    made = config(*SHORT, "skip.rule=value", "skip.lag=50", limit=600, epochs=3)
+    made = config(*SHORT, "skip.rule=value", "skip.lag=50", stop=600, epochs=3)
     few = estimate(data, made.with_settings(["skip.interval=0.9"])).host["skipping"]
     kept = train(data, made, tmp_path / "run")["skipping"]["overhead_bytes"]
     assert few < kept <= estimate(data, made).host["skipping"] / 2 + 4096, "it is saved as often"

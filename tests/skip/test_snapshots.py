@@ -143,7 +143,7 @@ def test_a_run_that_is_stopped_inside_a_snapshot_ends_as_if_it_had_not_been(
 def test_where_rows_live_does_not_change_a_snapshot_that_takes_many_steps(tmp_path, monkeypatch):
     monkeypatch.setattr(snapshots, "SLICE", 128)
     data = skewed(1500)
-    keys = ("skip.rule=movement", "skip.lag=30", "ordering.kind=as-is", "placement.window=4")
+    keys = ("skip.rule=movement", "skip.lag=30", "order.kind=as-is", "placement.window=4")
     made = [
         train(data, config(*SHORT, *keys, strategy=name), tmp_path / name)
         for name in ("plain", "fast", "bagpipe")

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from slipstream import Dataset, Recipe, synthesize
 from slipstream.config import Config
+from slipstream.training import trainer
 from slipstream.training.loop import train
 
 ROOT = Path(__file__).parents[2]
@@ -216,12 +217,15 @@ def test_nothing_begins_when_the_time_is_up(modules, tmp_path):
     assert ledger.work_off(made, [{"n": 1}], lambda _: {}, until=0.0) == 1
 
 
-def test_a_tail_is_scored_on_the_same_unseen_inputs_whatever_was_skipped(modules, tmp_path):
+def test_a_tail_is_scored_on_the_same_unseen_inputs_whatever_was_skipped(
+    modules, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(trainer, "CHECKPOINTS", modules["tail"].POINTS)
     recipe = Recipe(rows=20_000, drift="gradual")
     dataset = Dataset.open(synthesize(recipe, tmp_path / "set"))
     tail, truth = modules["tail"], modules["truth"]
     chances = np.concatenate([truth.true_chances(recipe, part) for part in truth.PARTS])
-    keys = {"batch_size": 128, "compile": "off", "log.tensorboard": False, "model.top": [4]}
+    keys = {"batch_size": 128, "compile": "off", "log.trackers": [], "model.top": [4]}
     keys |= {"model.bottom": [4], "evaluate.at": [], **tail.tail_keys(len(dataset.train))}
     asked = []
 

@@ -4,14 +4,19 @@ import shutil
 
 import pytest
 from kills import outcome
-from small_runs import clicks, config, lines, skewed, stop_after
+from small_runs import clicks, config, lines, short_segments, skewed, stop_after
 
 from slipstream.errors import ConfigError
 from slipstream.pipeline.strategies import STRATEGIES
 from slipstream.training import build
 from slipstream.training.loop import StoppedError, train
 
-SETTINGS = ("ordering.segment=5", "placement.fast_memory=60%", "evaluate.at=[]")
+SETTINGS = ("placement.fast_memory=60%", "evaluate.at=[]")
+
+
+@pytest.fixture(autouse=True)
+def _short_segments(monkeypatch):
+    short_segments(monkeypatch, 5)
 
 
 def fae(*settings, **keys):
@@ -86,14 +91,14 @@ def test_more_epochs_are_those_of_a_longer_run(tmp_path):
 
 def test_where_a_segment_ends_a_run_goes_on_with_any_strategy(tmp_path):
     dataset = skewed()
-    train(dataset, fae("checkpoint.every_inputs=80", limit=240), tmp_path / "run")
+    train(dataset, fae("checkpoint.every_inputs=80", stop=240), tmp_path / "run")
     for name in (name for name, one in STRATEGIES.items() if one.skipping == "none"):
         shutil.copytree(tmp_path / "run", tmp_path / name)
-        other = fae("placement.fast_memory=80%", epochs=2, limit=240)
+        other = fae("placement.fast_memory=80%", epochs=2, stop=240)
         other = other.with_settings([f"strategy={name}"])
         summary = train(dataset, other, tmp_path / name, resume=True)
         assert summary["inputs_trained"] == 480
-        back = train(dataset, fae(epochs=3, limit=240), tmp_path / name, resume=True)
+        back = train(dataset, fae(epochs=3, stop=240), tmp_path / name, resume=True)
         assert back["inputs_trained"] == 720
 
 
@@ -113,10 +118,9 @@ def test_what_does_not_go_together_is_said(tmp_path):
     wrong = {
         "fae placement.kind=learned": "only learned on the way",
         "hotline placement.kind=slow": "no rows are kept",
-        "bagpipe ordering.kind=split": "no rows are kept",
+        "bagpipe order.kind=split": "no rows are kept",
         "hotline compile=on": "compile is on",
-        "fae ordering.lag=1": "ordering.lag is 1",
-        "fea ordering.lag=1": "Did you mean fae",
+        "fea epochs=1": "Did you mean fae",
     }
     for text, why in wrong.items():
         name, setting = text.split()

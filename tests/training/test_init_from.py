@@ -122,7 +122,7 @@ def rows_of_full(engine, data):
 def test_the_same_data_set_is_copied_whole_also_when_it_is_gone(tmp_path):
     data = Dataset.open(synthesize(Recipe(rows=900), tmp_path / "data"))
     small_run(tmp_path / "run", data)
-    small_run(tmp_path / "next", data, "limit=128", f"init_from={tmp_path / 'run'}")
+    small_run(tmp_path / "next", data, "stop=128", f"init_from={tmp_path / 'run'}")
     data = Dataset.open((tmp_path / "data").rename(tmp_path / "moved"))
     engine = begun(data)
     report = init_from(tmp_path / "run", engine, data)

@@ -11,8 +11,7 @@ SETTINGS = (
     "model.dim=4",
     "batch_size=64",
     "checkpoint.every_inputs=500",
-    "log.every_inputs=300",
-    "log.tensorboard=false",
+    "log.trackers=[]",
 )
 MLPS = ("model.bottom=[16]", "model.top=[16]")
 KINDS = {
@@ -21,7 +20,7 @@ KINDS = {
         "dense.optimizer=sgd",
         "shuffle=true",
         "epochs=2",
-        "limit=2500",
+        "stop=2500",
         "early_stopping.every_inputs=700",
         "early_stopping.patience=100",
     ),
@@ -89,7 +88,7 @@ def test_killed_at_random_it_ends_as_if_nothing_had_happened(kind, nursery, clic
     ],
 )
 def test_so_does_a_run_with_a_fast_tier(strategy, apart_from, nursery, clicks, tmp_path):
-    tier = ("placement.fast_memory=30%", "placement.refresh_batches=7", "ordering.segment=8")
+    tier = ("placement.fast_memory=30%",)
     begin = [*command(clicks, *MLPS, *tier), "--strategy", strategy]
     killed_at_random_it_ends_alike(
         nursery, tmp_path, begin, times=1, kills=3, apart_from=apart_from

@@ -17,10 +17,8 @@ from slipstream.training.run import Run
 
 SETTINGS = (
     "checkpoint.every_inputs=70",
-    "log.every_inputs=40",
     "early_stopping.every_inputs=48",
     "early_stopping.patience=100",
-    "evaluate.batch_size=10",
     "evaluate.at=[0.3, 0.6]",
 )
 
@@ -41,7 +39,7 @@ def test_stopped_whenever_it_asks_also_within_evaluations_it_ends_the_same(tmp_p
     never = Counted(10**9)
     train(dataset, keys, tmp_path / "whole", hooks=Hooks(stop=never))
     wanted = outcome(tmp_path / "whole")
-    assert never.asked >= 40, "evaluations ask too"
+    assert never.asked >= 30, "evaluations ask too"
     for nth in range(1, never.asked + 1, 2):
         run = tmp_path / "stopped"
         with pytest.raises(StoppedError, match=r"Stopped at input .* is saved"):
@@ -61,7 +59,7 @@ def test_stopped_again_and_again_it_comes_to_its_end(tmp_path):
             train(dataset, keys, run, resume=run.exists(), hooks=Hooks(stop=Counted(4 + stops)))
         except StoppedError:
             stops += 1
-    assert stops > 5
+    assert stops >= 5
     assert outcome(run) == outcome(tmp_path / "whole")
 
 
@@ -146,7 +144,7 @@ def stopped_run(folder, *, nth=12):
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(tmp_path):
     wanted = train(clicks(), config(*SETTINGS), tmp_path / "whole")
-    stopped_run(tmp_path / "run", nth=38)
+    stopped_run(tmp_path / "run", nth=29)
     found = newest(tmp_path / "run" / "checkpoints")
     (found.path / "dense.safetensors").write_bytes(b"damaged")
     said = []

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from small_runs import clicks, config, skewed, stop_after
+from small_runs import clicks, config, often_chosen, short_segments, skewed, stop_after
 
 from slipstream import Lists
 from slipstream.config import Config
@@ -19,12 +19,18 @@ MODELS = {
     "wide_deep": ("model.deep=[6]",),
     "tbsm": ("model.top=[6, 5]", "model.attention=[4]", "model.final=[6]"),
 }
-TIERS = ("placement.fast_memory=60%", "placement.refresh_batches=3")
+TIERS = ("placement.fast_memory=60%",)
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch):
+    short_segments(monkeypatch, 5)
+    often_chosen(monkeypatch, 3)
 
 
 def keys_of(strategy, model="dlrm", *settings):
     sizes = MODELS[model]
-    all_of_them = (f"model.name={model}", "model.dim=2", "log.tensorboard=false", *sizes, *TIERS)
+    all_of_them = (f"model.name={model}", "model.dim=2", "log.trackers=[]", *sizes, *TIERS)
     return Config(strategy=strategy, batch_size=16).with_settings([*all_of_them, *settings])
 
 
@@ -85,13 +91,13 @@ def test_rows_that_are_chosen_anew_change_no_bit(model, tmp_path):
     fast = train(dataset, keys_of("fast", model, "epochs=2"), tmp_path / "fast")
     assert fast["weights_digest"] == plain["weights_digest"]
     assert fast["carried"]["hits"] > 0
-    learned = keys_of("hotline", model, "epochs=2", "ordering.kind=as-is")
+    learned = keys_of("hotline", model, "epochs=2", "order.kind=as-is")
     assert train(dataset, learned, tmp_path / "l")["weights_digest"] == plain["weights_digest"]
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_hot_and_cold_apart_is_the_same_in_one_tier_and_in_two(model, tmp_path):
-    settings = ("epochs=2", "ordering.segment=5", "placement.fast_memory=70%")
+    settings = ("epochs=2", "placement.fast_memory=70%")
     dataset = dataset_for(model)
     two = train(dataset, keys_of("fae", model, *settings), tmp_path / "two")
     rows = sum(table.rows for table in dataset.schema.tables)
@@ -122,6 +128,6 @@ def test_stopped_and_resumed_also_with_another_strategy(name, tmp_path):
 
 def test_split_works_with_other_placements(tmp_path):
     for kind in ("popular", "popular+lookahead"):
-        keys = config(*TIERS, "ordering.kind=split", f"placement.kind={kind}", strategy="plain")
+        keys = config(*TIERS, "order.kind=split", f"placement.kind={kind}", strategy="plain")
         summary = train(skewed(), keys, tmp_path / kind)
         assert summary["inputs_trained"] == 480

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 
 import torch
@@ -24,7 +24,7 @@ from slipstream.tables.sizes import all_bytes
 from slipstream.tables.store import RowStore
 from slipstream.training import build
 from slipstream.training.estimate import does_not_fit
-from slipstream.training.evaluation import evaluate, first_inputs
+from slipstream.training.evaluation import RATE_INPUTS, evaluate, first_inputs
 from slipstream.training.resolved import resolved
 
 EXACT64 = 1e-9
@@ -113,7 +113,7 @@ def verify(
     build.use_device(config)
     build.check(config, dataset)
     config = resolved(config, build.order_of(config, dataset))
-    config = replace(config, compile="off")
+    config = config.replace(compile="off")
     each_step = answers(config).promise == "rounding"
     resident = Comparison("in float32 with all rows resident", 0.0)
     if each_step:
@@ -133,10 +133,10 @@ def verify(
 def in_float64(config: Config) -> Config:
     """The same training in float64, rows and dense part."""
     tables = {
-        name: replace(table, storage="fp64") for name, table in config.embedding.tables.items()
+        name: table.replace(storage="fp64") for name, table in config.embedding.tables.items()
     }
-    embedding = replace(config.embedding, storage="fp64", tables=tables)
-    return replace(config, embedding=embedding, precision="fp32")
+    embedding = config.embedding.replace(storage="fp64", tables=tables)
+    return config.replace(embedding=embedding, precision="fp32")
 
 
 class _Pair:
@@ -215,7 +215,7 @@ class _Pair:
     def _report_loss(self, position: int) -> None:
         """Report the loss that the order needs, as training does."""
         if (number := self.order.asks(position)) is not None:
-            few = first_inputs(self.dataset.validation, self.config.ordering.validation_inputs)
+            few = first_inputs(self.dataset.validation, RATE_INPUTS)
             self._settle()
             scores = evaluate(self.theirs, self.resident, few, self.config.batch_size)
             assert scores.logloss is not None, "checked before training began"

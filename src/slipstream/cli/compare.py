@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # torch takes seconds to import
     from slipstream.analyze.compare.comparison import Comparison
 
 
-@config_options("batch_size", "epochs", "limit", "device", "fast_memory")
+@config_options("batch_size", "epochs", "start", "stop", "device", "fast_memory")
 def compare(
     options: ConfigOptions,
     data: Path | None = typer.Argument(None, metavar="DATA", help="The folder of the data set."),

@@ -39,7 +39,7 @@ FLAGS = {
         str,
         "plain, fae, hotline, bagpipe, fast or slipstream. Default: plain; fast on a GPU.",
     ),
-    "ordering": Flag("ordering.kind", str, "The order of examples, instead of the strategy's."),
+    "ordering": Flag("order.kind", str, "The order of examples, instead of the strategy's."),
     "placement": Flag("placement.kind", str, "Where rows live, instead of the strategy's."),
     "skip": Flag(
         "skip.rule", str, "Which examples to skip; see docs/skipping.md. Default: none.", "RULE"
@@ -53,7 +53,13 @@ FLAGS = {
     ),
     "batch_size": Flag("batch_size", int, "Examples in a batch. Default: 2048."),
     "epochs": Flag("epochs", int, "How often to go through the training part. Default: 1."),
-    "limit": Flag("limit", int, "Train on the first examples only."),
+    "start": Flag(
+        "start",
+        str,
+        "Leave out the examples before: a number, or such as 25%.",
+        "POSITION",
+    ),
+    "stop": Flag("stop", str, "Leave out the examples from this one on, likewise.", "POSITION"),
     "seed": Flag("seed", int, "Seed for weight initialization and shuffling. Default: 0."),
     "shuffle": Flag("shuffle", bool, "Shuffle the examples by blocks."),
     "precision": Flag(
@@ -90,15 +96,9 @@ class ConfigOptions:
 
         if base is None:
             base = Config.read(self.file) if self.file else Config()
-        config = self._with_flags(base)
-        if self.file is None and config.device != "cpu":
-            config = self._with_flags(Config(strategy="fast"))
-        return config
-
-    def _with_flags(self, config: Config) -> Config:
         present = {key: value for key, value in self.flags.items() if value is not None}
         texts = [f"{key}={json.dumps(value)}" for key, value in present.items()]
-        return config.with_settings([*texts, *self.settings])
+        return base.with_settings([*texts, *self.settings])
 
 
 def config_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -76,7 +76,7 @@ def read(
     batch_size: int = typer.Option(2048, min=1, help="Examples in a batch."),
     shuffle: int | None = typer.Option(None, help="Shuffle by blocks with this seed."),
     epochs: int = typer.Option(1, min=1, help="How often to read the part."),
-    limit: int | None = typer.Option(None, min=0, help="Read the first examples only."),
+    limit: int | None = typer.Option(None, min=1, help="Read the first examples only."),
 ) -> None:
     """Read a data set through the loader, as training does, and report how fast that is.
 
@@ -90,7 +90,8 @@ def read(
     if part not in dataset.parts:
         raise ConfigError(f"There is no part {part!r}.{did_you_mean(part, dataset.parts)}")
     source = dataset.parts[part]
-    order = InputOrder(len(source), seed=shuffle, epochs=epochs, limit=limit)
+    stop = None if limit is None else min(limit, len(source))
+    order = InputOrder(len(source), seed=shuffle, epochs=epochs, stop=stop)
     inputs, batches, positives = 0, 0, 0.0
     begun = time.perf_counter()
     with (

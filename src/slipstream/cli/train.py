@@ -7,7 +7,6 @@ import shlex
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -73,7 +72,7 @@ def _config_of_run(run: Path, file: Path | None) -> Config:
     if file is None:
         return saved
     config = Config.read(file)
-    return replace(config, data=config.data or saved.data)
+    return config.replace(data=config.data or saved.data)
 
 
 @contextmanager

@@ -2,17 +2,14 @@
 
 from slipstream.config.config import Config
 from slipstream.config.sections import (
-    DENSE_LR,
-    ROW_LR,
     Checkpoint,
     Dense,
     EarlyStopping,
     Embedding,
     Evaluate,
-    Init,
     Log,
     Model,
-    Ordering,
+    Order,
     Placement,
     Schedule,
     Table,
@@ -20,18 +17,15 @@ from slipstream.config.sections import (
 from slipstream.config.skip import Skip
 
 __all__ = [
-    "DENSE_LR",
-    "ROW_LR",
     "Checkpoint",
     "Config",
     "Dense",
     "EarlyStopping",
     "Embedding",
     "Evaluate",
-    "Init",
     "Log",
     "Model",
-    "Ordering",
+    "Order",
     "Placement",
     "Schedule",
     "Skip",

@@ -1,17 +1,17 @@
 """The configuration of a run as a whole."""
 
-# ruff: noqa: RUF009 - `key` makes a field, as `dataclasses.field` does
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from slipstream.config import files
-from slipstream.config.keys import Section, WrongKeyError, key
-from slipstream.config.mapping import assign, leaves, to_mapping, to_section
+from slipstream.config.kinds import Amount, Count, Device, Position, about
+from slipstream.config.section import Section, WrongKeyError, build, shown, to_mapping
 from slipstream.config.sections import (
     Checkpoint,
     Dense,
@@ -20,85 +20,102 @@ from slipstream.config.sections import (
     Evaluate,
     Log,
     Model,
-    Ordering,
+    Order,
     Placement,
     Schedule,
 )
 from slipstream.config.skip import Skip
 from slipstream.errors import ConfigError
 
+_POSITION = "a number of examples or a share such as 25%"
 
-@dataclass(frozen=True)
+
 class Config(Section):
     """Everything that decides what a run does: enough to repeat it.
 
     Example:
-        >>> config = Config(data="clicks", dense=Dense(lr=0.05))
+        >>> config = Config(data="clicks", dense={"lr": 0.05})
         >>> config = config.with_settings(["batch_size=4096", "model.top=[64, 32]"])
-        >>> config.batch_size, config.model.options
-        (4096, {'top': [64, 32]})
+        >>> config.batch_size, config.dense.lr, config.model.options
+        (4096, 0.05, {'top': [64, 32]})
         >>> config.with_settings(["dense.clp=1"])
         Traceback (most recent call last):
-        slipstream.config.keys.WrongKeyError: There is no key dense.clp. Did you mean dense.clip?
+        slipstream.config.section.WrongKeyError: There is no key dense.clp. Did you mean dense.clip?
     """
 
-    data: str = key("", "Folder of the data set", allowed="a folder")
-    model: Model = key(Model, "Which model, and its own keys")
-    strategy: str = key(
-        "plain",
-        "How inputs and rows are handled",
-        pattern="[a-zA-Z0-9_]+",
-        allowed="the name of a strategy",
+    data: Annotated[str, about("Folder of the packed data set", "a folder")] = ""
+    model: Model = Model()
+    strategy: Annotated[
+        str | None,
+        about(
+            "How examples are ordered and embedding rows are placed; null chooses fast on a GPU "
+            "and plain on a CPU",
+            registry="slipstream.pipeline.strategies:STRATEGIES",
+        ),
+    ] = None
+    seed: Annotated[Amount, about("Seed for weight initialization and shuffling")] = 0
+    device: Annotated[Device, about("Device that trains", "cpu, cuda or cuda:NUMBER")] = "cpu"
+    precision: Annotated[
+        Literal["fp32", "tf32", "bf16"],
+        about("Precision of matrix products in the dense part; tf32 needs a GPU"),
+    ] = "fp32"
+    compile: Annotated[
+        Literal["auto", "on", "off"],
+        about("Whether torch.compile compiles the dense part; auto compiles it in long runs"),
+    ] = "auto"
+    batch_size: Annotated[Count, about("Examples in one training step")] = 2048
+    epochs: Annotated[Count, about("Passes over the training part")] = 1
+    start: Annotated[Position, about("Examples at the start to leave out", _POSITION)] = 0
+    stop: Annotated[
+        Position | None,
+        about("Position at which the trained part ends; null is the end", _POSITION),
+    ] = None
+    shuffle: Annotated[bool, about("Whether to shuffle examples, differently in each epoch")] = (
+        False
     )
-    seed: int = key(0, "Of first weights and of shuffling", least=0)
-    device: str = key(
-        "cpu", "Where to train", pattern=r"cpu|cuda(:[0-9]+)?", allowed="cpu, cuda or cuda:NUMBER"
-    )
-    precision: Literal["fp32", "tf32", "bf16"] = key(
-        "fp32", "Of the products of the dense part; tf32 is for a GPU"
-    )
-    compile: Literal["auto", "on", "off"] = key(
-        "auto",
-        "Compile the dense part; auto does for long runs where a compiler is found, but not for "
-        "dlrm up to dim 64 on a GPU, which is kernels of its own",
-    )
-    batch_size: int = key(2048, "Inputs of a step", least=1)
-    epochs: int = key(1, "How often every input comes", least=1)
-    limit: int | None = key(None, "Use the first inputs only; null uses all", least=1)
-    shuffle: bool = key(False, "Shuffle by blocks, with the seed, differently each epoch")
-    threads: int | None = key(None, "Of the CPU; null uses all", least=1)
-    embedding: Embedding = key(Embedding, "How rows of embedding tables are kept and moved")
-    dense: Dense = key(Dense, "How the dense part of the model is trained")
-    schedule: Schedule = key(Schedule, "How learning rates change")
-    ordering: Ordering = key(Ordering, "In what order inputs come")
-    skip: Skip = key(Skip, "Which inputs are trained")
-    placement: Placement = key(Placement, "Where rows live, for strategies with a fast tier")
-    evaluate: Evaluate = key(Evaluate, "When and how predictions are scored")
-    early_stopping: EarlyStopping = key(EarlyStopping, "Stop when the model gets no better")
-    checkpoint: Checkpoint = key(Checkpoint, "When the state of a run is saved")
-    log: Log = key(Log, "What a run tells while it goes on")
-    init_from: str | None = key(
-        None, "Begin with the weights of another run", allowed="the folder of a run"
-    )
+    threads: Annotated[Count | None, about("Threads of the CPU to use; null uses all")] = None
+    init_from: Annotated[
+        str | None,
+        about("Run whose weights and embedding rows this run starts from", "the folder of a run"),
+    ] = None
+    embedding: Embedding = Embedding()
+    dense: Dense = Dense()
+    schedule: Schedule = Schedule()
+    order: Order = Order()
+    skip: Skip = Skip()
+    placement: Placement = Placement()
+    evaluate: Evaluate = Evaluate()
+    early_stopping: EarlyStopping = EarlyStopping()
+    checkpoint: Checkpoint = Checkpoint()
+    log: Log = Log()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("start", "stop"):
+            value = getattr(self, name)
+            if isinstance(value, str) and value.isdigit():  # as a flag has it
+                msgspec.structs.force_setattr(self, name, int(value))
+            elif isinstance(value, int) and value < 0:
+                raise WrongKeyError(name, f" is {value}; it must be {_POSITION}.")
 
     @classmethod
-    def from_mapping(cls, given: Mapping[str, Any]) -> Config:
-        """The configuration that a mapping describes; what it leaves out has its default."""
-        return to_section(cls, given, "", cls)
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> Config:
+        """The configuration that a mapping describes; keys that it leaves out have defaults."""
+        return build(cls, mapping)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Config:
-        """The configuration in a YAML file; what it leaves out has its default."""
-        given, lines = files.read(Path(path))
-        return cls.from_file(given, lines, path)
+        """The configuration in a YAML file; keys that it leaves out have defaults."""
+        mapping, lines = files.read(Path(path))
+        return cls.from_file(mapping, lines, path)
 
     @classmethod
     def from_file(
-        cls, given: Mapping[str, Any], lines: files.Lines, path: str | os.PathLike[str]
+        cls, mapping: Mapping[str, Any], lines: files.Lines, path: str | os.PathLike[str]
     ) -> Config:
-        """The configuration that was read from a file; what is wrong is named with its line."""
+        """The configuration that a file's mapping describes; errors name the file and the line."""
         try:
-            return cls.from_mapping(given)
+            return cls.from_mapping(mapping)
         except WrongKeyError as wrong:
             line = max((n for at, n in lines.items() if _holds(at, wrong.path)), default=1)
             raise ConfigError(f"{os.fspath(path)}, line {line}: {wrong}") from None
@@ -110,7 +127,7 @@ class Config(Section):
 
         Args:
             settings: Each `key=value` with the full key and the value in YAML. A mapping as a
-                value replaces the whole section; what it leaves out has its default.
+                value replaces the whole section: keys that it leaves out have defaults.
         """
         mapping = self.to_mapping()
         for setting in settings:
@@ -118,7 +135,7 @@ class Config(Section):
             if not equals or not path.strip():
                 raise ConfigError(f"{setting!r} is not a setting; write key=value.")
             value, _ = files.parse(text, path.strip())
-            assign(mapping, path.strip(), value)
+            _assign(mapping, path.strip(), value)
         return type(self).from_mapping(mapping)
 
     def to_mapping(self) -> dict[str, Any]:
@@ -130,13 +147,13 @@ class Config(Section):
         Path(path).write_text(files.dump(self.to_mapping()), encoding="utf-8")
 
     def differences(self, other: Config) -> list[str]:
-        """The full keys that have not the same value in another configuration.
+        """The full keys whose values differ in another configuration.
 
         Example:
-            >>> Config(seed=1).differences(Config(dense=Dense(lr=0.5)))
+            >>> Config(seed=1).differences(Config(dense={"lr": 0.5}))
             ['seed', 'dense.lr']
         """
-        mine, theirs = dict(leaves(self.to_mapping())), dict(leaves(other.to_mapping()))
+        mine, theirs = leaves(self.to_mapping()), leaves(other.to_mapping())
         absent = object()
         return [
             ".".join(path)
@@ -145,7 +162,35 @@ class Config(Section):
         ]
 
 
+def leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """The values in a mapping of mappings, by their paths."""
+    if not isinstance(value, dict) or not value:
+        return {path: value}
+    result = {}
+    for name, inner in value.items():
+        result |= leaves(inner, (*path, name))
+    return result
+
+
+def _assign(mapping: dict[str, Any], path: str, value: Any) -> None:
+    """Set the key at a path such as `dense.lr`."""
+    parts = path.split(".")
+    if parts[:2] == ["embedding", "tables"] and len(parts) > 4:  # names of tables may have dots
+        end = -2 if parts[-2] == "options" else -1
+        parts = [*parts[:2], ".".join(parts[2:end]), *parts[end:]]
+    for depth, part in enumerate(parts[:-1]):
+        inner = mapping.get(part)
+        if inner is None:
+            inner = mapping[part] = {}
+        elif not isinstance(inner, dict):
+            above = ".".join(parts[: depth + 1])
+            problem = f" cannot be set: {above} is {shown(inner)}, not a mapping."
+            raise WrongKeyError(path, problem)
+        mapping = inner
+    mapping[parts[-1]] = value
+
+
 def _holds(at: tuple[str, ...], path: str) -> bool:
-    """Whether a key is the one at a path, or one above it."""
+    """Whether a key is the one at a path, or a section around it."""
     name = ".".join(at)
     return path == name or not name or path.startswith((f"{name}.", f"{name}["))

@@ -1,25 +1,22 @@
 """Configurations in YAML files.
 
 Values are read by the rules of YAML 1.2: `on` and `no` are text, `1e-3` is a number and so is
-`1_000`. PyYAML by itself keeps to YAML 1.1, where `1e-3` is text and `on` is true. Where PyYAML is
-missing, configurations are written and read as JSON, which is YAML too.
+`1_000`. PyYAML by default follows YAML 1.1, where `1e-3` is text and `on` is true.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import yaml
+from yaml.nodes import Node
 
 from slipstream.errors import ConfigError
 
-if TYPE_CHECKING:
-    from yaml.nodes import Node
-
 Lines = dict[tuple[str, ...], int]
-_PAIR = re.compile(r"\\ud[89ab]..\\ud[c-f]..")
 _INT = re.compile(r"[-+]?[0-9]+(_[0-9]+)*$")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(_[0-9]+)*(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
 
@@ -43,10 +40,6 @@ def read(path: Path) -> tuple[dict[Any, Any], Lines]:
 def parse(text: str, source: str) -> tuple[Any, Lines]:
     """The value of a YAML text, and the line at which each key stands."""
     try:
-        import yaml
-    except ImportError:
-        return _json(text, source), {(): 1}
-    try:
         loader = _classes()[0](text)
         loader.name = source
         node = loader.get_single_node()
@@ -63,34 +56,18 @@ def parse(text: str, source: str) -> tuple[Any, Lines]:
 
 def dump(value: Any) -> str:
     """The YAML text of a value, which `parse` reads as the same value."""
-    try:
-        import yaml
-    except ImportError:
-        # Characters past 16 bits are two escapes in JSON, and would be two characters in YAML.
-        return _PAIR.sub(lambda pair: json.loads(f'"{pair[0]}"'), json.dumps(value, indent=2))
     text: str = yaml.dump(
         value, Dumper=_classes()[1], sort_keys=False, allow_unicode=True, width=100
     )
     return text
 
 
-def _json(text: str, source: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        raise ConfigError(
-            f"{source}: PyYAML is needed to read this; without it only JSON is read. Install "
-            "pyyaml."
-        ) from None
-
-
 @cache
 def _classes() -> tuple[Any, Any]:
     """PyYAML's safe loader and dumper with the rules above."""
-    import yaml
 
     class Loader(yaml.SafeLoader):
-        yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as in PyYAML
+        yaml_implicit_resolvers: dict[str, Any] = {}
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
             seen: dict[Any, int] = {}
@@ -110,7 +87,7 @@ def _classes() -> tuple[Any, Any]:
             return True
 
     def as_list(dumper: Any, data: list[Any]) -> Node:
-        short = not any(isinstance(one, list | dict) for one in data)
+        short = not any(isinstance(item, list | dict) for item in data)
         return dumper.represent_sequence(f"{tag}seq", data, flow_style=short)
 
     def as_text(dumper: Any, data: str) -> Node:
@@ -126,9 +103,9 @@ def _classes() -> tuple[Any, Any]:
     Loader.add_implicit_resolver(f"{tag}null", null, ["~", "n", "N", ""])
     Loader.add_implicit_resolver(f"{tag}bool", truth, list("tTfF"))
     # The writer puts text in quotes that is something else by either version of YAML.
-    for one in (Loader, Dumper):
-        one.add_implicit_resolver(f"{tag}int", _INT, list("-+0123456789"))
-        one.add_implicit_resolver(f"{tag}float", _FLOAT, list("-+.0123456789"))
+    for kind in (Loader, Dumper):
+        kind.add_implicit_resolver(f"{tag}int", _INT, list("-+0123456789"))
+        kind.add_implicit_resolver(f"{tag}float", _FLOAT, list("-+.0123456789"))
     Loader.add_constructor(f"{tag}int", lambda _, node: int(node.value))
     Loader.add_constructor(f"{tag}float", lambda _, node: float(node.value))
     Dumper.add_representer(list, as_list)

@@ -8,50 +8,54 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_origin
 
+from slipstream.config import files
 from slipstream.config.config import Config
-from slipstream.config.keys import Section, allowed, default_of, keys_of, section_of, without_none
-from slipstream.config.skip import Skip, read_by
+from slipstream.config.section import Key, Section, join, keys_of
 
 BEGIN, END = "<!-- keys: begin -->", "<!-- keys: end -->"
 
 
-def table() -> str:
-    """All keys with what they may be, their defaults and meanings, as a Markdown table."""
-    rows = ["| key | what it may be | default | meaning |", "|---|---|---|---|"]
-    return "\n".join([*rows, *_rows(Config, "")])
+def reference() -> str:
+    """All keys by section, with their meanings, allowed values and defaults, in Markdown."""
+    whole = "\n".join(["### The run as a whole", "", *_table(Config, "")])
+    return "\n\n".join([whole, *_sections(Config, "")])
 
 
-def with_table(page: str) -> str:
-    """A page with the table between its two markers brought up to date."""
+def with_reference(page: str) -> str:
+    """A page with the text between its two markers brought up to date."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+    return f"{before}{BEGIN}\n{reference()}\n{END}{after}"
 
 
-def _rows(section: type[Section], where: str) -> Iterator[str]:
-    from slipstream.config import files
+def _sections(section: type[Section], place: str) -> Iterator[str]:
+    for name, key in keys_of(section).items():
+        if key.section is not None:
+            path = join(place, name, "NAME" if key.several else "")
+            heading = [f"### `{path}`", "", key.section.__doc__ or "", ""]
+            yield "\n".join([*heading, *_table(key.section, path)])
+            yield from _sections(key.section, path)
 
-    for one, hint in keys_of(section):
-        meaning, inner = one.metadata["meaning"], section_of(hint)
-        path = f"{where}{one.name}"
-        if get_origin(hint) is dict and inner is not None:
-            yield from _rows(inner, f"{path}.NAME.")
-        elif inner is not None and without_none(hint) is hint:
-            yield from _rows(inner, f"{path}.")
-        elif one.name == section.REST:
-            yield f"| `{where}KEY` | as the model says | | {meaning.text} |"
-        else:
-            default = default_of(one)
-            value = list(default) if isinstance(default, tuple) else default
-            text = files.dump({"": value}).partition(":")[2].strip() if value != "" else ""
-            shown = f"`{text}`" if text else ""
-            rules = read_by(one.name) if section is Skip else ""
-            meant = f"({rules}) {meaning.text}" if rules else meaning.text
-            yield f"| `{path}` | {allowed(hint, meaning)} | {shown} | {meant} |"
+
+def _table(section: type[Section], place: str) -> Iterator[str]:
+    yield "| key | meaning | allowed | default |"
+    yield "|---|---|---|---|"
+    for name, key in keys_of(section).items():
+        if key.section is not None:
+            continue
+        path = join(place, "KEY" if name == section.REST else name)
+        meaning = key.meaning.replace("|", "\\|")
+        yield f"| `{path}` | {meaning} | {key.allowed} | {_default(key)} |"
+
+
+def _default(key: Key) -> str:
+    if key.default in ("", {}):
+        return ""
+    value = list(key.default) if isinstance(key.default, tuple) else key.default
+    return f"`{files.dump({'': value}).partition(':')[2].strip()}`"
 
 
 if __name__ == "__main__":
-    path = Path(sys.argv[1])
-    path.write_text(with_table(path.read_text(encoding="utf-8")), encoding="utf-8")
+    file = Path(sys.argv[1])
+    file.write_text(with_reference(file.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,16 +1,26 @@
 """The keys about skipping: which inputs are trained."""
 
-# ruff: noqa: RUF009 - `key` makes a field, as `dataclasses.field` does
+# ruff: noqa: E501
+
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import Annotated, ClassVar
 
-from slipstream.config.keys import Section, default_of, key, keys_of, shown
+from msgspec import Meta
 
-# The same names as in `skipping/rules/`, which takes seconds to import; a test compares them.
-RuleName = Literal[
-    "none",
+from slipstream.config.kinds import (
+    Amount,
+    Count,
+    Fraction,
+    Portion,
+    Positive,
+    Proportion,
+    Size,
+    about,
+)
+from slipstream.config.section import Section, keys_of, shown
+
+RULES = (
     "published",
     "random",
     "movement",
@@ -18,8 +28,7 @@ RuleName = Literal[
     "thin",
     "case-control",
     "freeze",
-]
-RULES: tuple[str, ...] = tuple(name for name in get_args(RuleName) if name != "none")
+)
 _HOT = ("published", "random", "movement", "freeze")
 
 READ_BY: dict[str, tuple[str, ...]] = {
@@ -46,103 +55,100 @@ _BY_ORDERING = ("hot_memory", "hot_sample", "h_f")
 """Keys that cold-first reads too, whatever the rule."""
 
 
-@dataclass(frozen=True)
 class Skip(Section):
-    """Which inputs are trained."""
+    """Which examples are trained."""
 
-    WHERE: ClassVar[str] = "skip"
+    PLACE: ClassVar[str] = "skip"
 
-    rule: RuleName | None = key(None, "Which inputs are skipped; null is as the strategy says")
-    target: float = key(
-        0.3, "Share of inputs to skip; published: of hot inputs (0.3)", least=0, below=1
+    rule: Annotated[
+        str | None,
+        about(
+            "Which inputs are skipped; null is as the strategy says",
+            registry="slipstream.skip.rules:NAMES",
+        ),
+    ] = None
+    target: Annotated[Portion, about("Share of inputs to skip; published: of hot inputs (0.3)")] = (
+        0.3
     )
-    shares: tuple[float, ...] = key(
-        (),
-        "Instead of target: the share that each decision in turn asks for; the last one stays",
-        least=0,
-        below=1,
-    )
-    warmup: float | None = key(
-        None,
-        "Share of an epoch that is trained before the first decision; null is 0.1. published: of "
-        "hot batches; null is 0.05 for tbsm, else 0.03",
-        least=0,
-        most=1,
-    )
-    warmup_batches: int = key(1000, "Hot batches before snapshot A (1000)", least=0)
-    interval: float = key(0.05, "Share of an epoch from one decision to the next", above=0, most=1)
-    repeat: bool | None = key(
-        None, "Decide anew every interval; null does, but for published, which decides once"
-    )
-    lag: int | None = key(
-        None,
-        "Batches from a decision to its effect; null is as many as are read ahead, which are more "
-        "in long runs on a GPU",
-        least=1,
-    )
-    sample_inputs: int = key(8192, "Inputs to come on which a threshold is searched", least=1)
-    sample_share: float = key(
-        0.001,
-        "The share of the hot inputs to come on which it is searched (0.001)",
-        above=0,
-        most=1,
-    )
-    tolerance: float | None = key(
-        None,
-        "How far the share may be from the target; null is 0.02 for tbsm, else 0.08",
-        least=0,
-        most=1,
-    )
-    most_movement: float = key(0.1, "The largest threshold of movement (0.1)", above=0)
-    rounds: int = key(25, "Most rounds of the search (25)", least=1)
-    hot_memory: str = key(
-        "256MiB",
-        "What hot rows may take, 4 bytes an element: bytes, or a share of all rows (256 MiB)",
-        pattern=r"[0-9]+(\.[0-9]+)?\s*(%|[kKmMgGtT]?(i?[bB])?)",
-        allowed="a size such as 256MiB, or a share such as 5%",
-    )
-    hot_sample: float = key(
-        0.05,
-        "Share of inputs, drawn with replacement, that says which rows are hot (0.05)",
-        above=0,
-    )
-    h_f: int | None = key(
-        None, "Accesses in that sample from which a row may be hot; null is 1", least=1
-    )
-    h_t: float | None = key(
-        None, "The movement below which a row is stale; null searches it", above=0
-    )
-    h_c: int | None = key(
-        None,
-        "Tables of an input that must be stale; null is all (26 of 26)",
-        least=1,
-    )
-    h_c_list: int | None = key(
-        None,
-        "Rows that must be stale where an input accesses several of a table; null is 4 "
-        "for tbsm, else all",
-        least=1,
-    )
-    least_touches: int = key(
-        20, "Touches since the last snapshot from which a row is judged", least=1
-    )
-    explore: float | None = key(
-        None,
-        "Share of the inputs to be skipped that is trained all the same; null is 0.02 for movement "
-        "and value, else 0",
-        least=0,
-        below=1,
-    )
-    keep_negatives: float | None = key(
-        None,
-        "The chance with which a negative is trained; null is the one that skips the target",
-        least=0.01,
-        most=1,
-    )
-    hot_only: bool = key(False, "Skip examples of which all rows are hot, and no others")
-    smoothing: float = key(
-        20.0, "Accesses of the common click rate that each row has added", above=0
-    )
+    shares: Annotated[
+        tuple[Portion, ...],
+        about(
+            "Instead of target: the share that each decision in turn asks for; the last one stays"
+        ),
+    ] = ()
+    warmup: Annotated[
+        Proportion | None,
+        about(
+            "Share of an epoch that is trained before the first decision; null is 0.1. published: of hot batches; null is 0.05 for tbsm, else 0.03"
+        ),
+    ] = None
+    warmup_batches: Annotated[Amount, about("Hot batches before snapshot A (1000)")] = 1000
+    interval: Annotated[Fraction, about("Share of an epoch from one decision to the next")] = 0.05
+    repeat: Annotated[
+        bool | None,
+        about("Decide anew every interval; null does, but for published, which decides once"),
+    ] = None
+    lag: Annotated[
+        Count | None,
+        about(
+            "Batches from a decision to its effect; null is as many as are read ahead, which are more in long runs on a GPU"
+        ),
+    ] = None
+    sample_inputs: Annotated[Count, about("Inputs to come on which a threshold is searched")] = 8192
+    sample_share: Annotated[
+        Fraction, about("The share of the hot inputs to come on which it is searched (0.001)")
+    ] = 0.001
+    tolerance: Annotated[
+        Proportion | None,
+        about("How far the share may be from the target; null is 0.02 for tbsm, else 0.08"),
+    ] = None
+    most_movement: Annotated[Positive, about("The largest threshold of movement (0.1)")] = 0.1
+    rounds: Annotated[Count, about("Most rounds of the search (25)")] = 25
+    hot_memory: Annotated[
+        Size,
+        about(
+            "What hot rows may take, 4 bytes an element: bytes, or a share of all rows (256 MiB)",
+            "a size such as 256MiB, or a share such as 5%",
+        ),
+    ] = "256MiB"
+    hot_sample: Annotated[
+        Positive,
+        about("Share of inputs, drawn with replacement, that says which rows are hot (0.05)"),
+    ] = 0.05
+    h_f: Annotated[
+        Count | None, about("Accesses in that sample from which a row may be hot; null is 1")
+    ] = None
+    h_t: Annotated[
+        Positive | None, about("The movement below which a row is stale; null searches it")
+    ] = None
+    h_c: Annotated[
+        Count | None, about("Tables of an input that must be stale; null is all (26 of 26)")
+    ] = None
+    h_c_list: Annotated[
+        Count | None,
+        about(
+            "Rows that must be stale where an input accesses several of a table; null is 4 for tbsm, else all"
+        ),
+    ] = None
+    least_touches: Annotated[
+        Count, about("Touches since the last snapshot from which a row is judged")
+    ] = 20
+    explore: Annotated[
+        Portion | None,
+        about(
+            "Share of the inputs to be skipped that is trained all the same; null is 0.02 for movement and value, else 0"
+        ),
+    ] = None
+    keep_negatives: Annotated[
+        Annotated[float, Meta(ge=0.01, le=1)] | None,
+        about("The chance with which a negative is trained; null is the one that skips the target"),
+    ] = None
+    hot_only: Annotated[
+        bool, about("Whether to skip examples of which all rows are hot, and no others")
+    ] = False
+    smoothing: Annotated[
+        Positive, about("Accesses of the common click rate that each row has added")
+    ] = 20.0
 
     def unread(self, rule: str, ordering: str = "as-is") -> list[str]:
         """A sentence for each key that is set and that nothing reads.
@@ -156,12 +162,12 @@ class Skip(Section):
             ['skip.h_t is 0.1, but the rule value does not read it; published does.']
         """
         said = []
-        for one, _ in keys_of(type(self)):
-            value, readers = getattr(self, one.name), READ_BY.get(one.name, RULES)
-            by_ordering = ordering == "cold-first" and one.name in _BY_ORDERING
-            if one.name in ("rule", "lag") or value == default_of(one) or by_ordering:
+        for name, key in keys_of(type(self)).items():
+            value, readers = getattr(self, name), READ_BY.get(name, RULES)
+            by_ordering = ordering == "cold-first" and name in _BY_ORDERING
+            if name in ("rule", "lag") or value == key.default or by_ordering:
                 continue
-            begun = f"skip.{one.name} is {shown(value)}, but "
+            begun = f"skip.{name} is {shown(value)}, but "
             if rule == "none":
                 said.append(f"{begun}nothing is skipped: choose a rule (--skip), or leave it out.")
             elif rule not in readers:

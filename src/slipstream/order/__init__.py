@@ -2,7 +2,7 @@
 
 from slipstream.order.apart import Apart
 from slipstream.order.batching import Chunk, Cut, as_array, check_share, into_batches, joined
-from slipstream.order.order import InputOrder
+from slipstream.order.order import InputOrder, example_number
 from slipstream.order.protocol import Order
 from slipstream.order.scheduler import Rates
 
@@ -15,6 +15,7 @@ __all__ = [
     "Rates",
     "as_array",
     "check_share",
+    "example_number",
     "into_batches",
     "joined",
 ]

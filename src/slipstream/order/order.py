@@ -34,7 +34,8 @@ class InputOrder:
         rows: Inputs in the part.
         seed: Shuffles the inputs, differently each epoch; None keeps them as they are.
         epochs: How often every input comes.
-        limit: Use the first `limit` inputs of the part only, whatever order they then come in.
+        start: The first input of the part that is used; older ones are left out.
+        stop: The input before which the used ones end; None uses all to the end.
         block: Consecutive inputs that stay close together, a multiple of `run`.
         mixed: Blocks that are mixed with each other.
         run: Consecutive inputs that stay together; 1 mixes every input.
@@ -47,17 +48,26 @@ class InputOrder:
     rows: int
     seed: int | None = None
     epochs: int = 1
-    limit: int | None = None
+    start: int = 0
+    stop: int | None = None
     block: int = 512
     mixed: int = 64
     run: int = RUN
 
     def __post_init__(self) -> None:
-        least = {"rows": 0, "epochs": 0, "limit": 0, "block": 1, "mixed": 1, "run": 1}
+        least = {"rows": 0, "epochs": 0, "start": 0, "block": 1, "mixed": 1, "run": 1}
         for name, bound in least.items():
             value = getattr(self, name)
-            if value is not None and value < bound:
+            if value < bound:
                 raise ConfigError(f"{name} is {value}; it must be at least {bound}.")
+        if self.stop is not None and self.stop > self.rows:
+            raise ConfigError(f"stop is {self.stop:,}, but there are {self.rows:,} examples.")
+        if self.stop is not None and self.start >= self.stop:
+            raise ConfigError(
+                f"start is {self.start:,} and stop is {self.stop:,}; start must be below stop."
+            )
+        if self.start and self.start >= self.rows:
+            raise ConfigError(f"start is {self.start:,}, but there are {self.rows:,} examples.")
         if self.block % self.run:
             raise ConfigError(f"block is {self.block}; it must be a multiple of run, {self.run}.")
 
@@ -68,7 +78,7 @@ class InputOrder:
     @cached_property
     def per_epoch(self) -> int:
         """Inputs in one epoch."""
-        return self.rows if self.limit is None else min(self.rows, self.limit)
+        return (self.rows if self.stop is None else self.stop) - self.start
 
     def numbers(self, start: int, stop: int) -> Array:
         """The input numbers at positions start to stop, as int64."""
@@ -90,7 +100,8 @@ class InputOrder:
             last = min(first - first % _CHUNK + _CHUNK, self.per_epoch)
             stop = start + last - first
             as_is = self.seed is None  # then nothing need be counted up here
-            numbers = range(first, last) if as_is else self._within_epoch(epoch, first, last)
+            within = range(self.start + first, self.start + last)
+            numbers = within if as_is else self._within_epoch(epoch, first, last)
             yield Chunk(range(start, stop), numbers)
             start = stop
 
@@ -120,7 +131,7 @@ class InputOrder:
 
     def _within_epoch(self, epoch: int, first: int, last: int) -> Array:
         if self.seed is None:
-            return np.arange(first, last)
+            return np.arange(self.start + first, self.start + last)
         _, starts = self._shuffled_blocks(epoch)
         group = int(np.searchsorted(starts, first, side="right")) - 1
         pieces = []
@@ -129,7 +140,7 @@ class InputOrder:
             pieces.append(self._mixed_group(epoch, group)[offset : offset + last - first])
             first += len(pieces[-1])
             group += 1
-        return _join(pieces)
+        return _join(pieces) + self.start if self.start else _join(pieces)
 
     def _shuffled_blocks(self, epoch: int) -> tuple[Array, Array]:
         """The blocks of an epoch in random order, and the position at which each group begins."""
@@ -143,7 +154,7 @@ class InputOrder:
         return known[1]
 
     def _mixed_group(self, epoch: int, group: int) -> Array:
-        """The input numbers of one group of blocks, mixed."""
+        """The input numbers of one group of blocks, mixed, counted from `start`."""
         known = self._kept.get("group")
         if known is None or known[0] != (epoch, group):
             blocks, _ = self._shuffled_blocks(epoch)
@@ -170,6 +181,18 @@ class InputOrder:
         text = f"{self.seed}/{epoch}/{stream}".encode()
         digest = hashlib.shake_128(text).digest(16 * ROUNDS)
         return permutation(n, np.frombuffer(digest, dtype="<u8"))
+
+
+def example_number(position: int | str, rows: int) -> int:
+    """The number of an example, from itself or a share of all examples.
+
+    Example:
+        >>> example_number("25%", 1000), example_number(3, 1000)
+        (250, 3)
+    """
+    if isinstance(position, int):
+        return position
+    return round(float(position.rstrip("% ")) * rows / 100)
 
 
 def _join(pieces: list[Array]) -> Array:

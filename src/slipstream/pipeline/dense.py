@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,25 @@ if TYPE_CHECKING:
     from slipstream.gpu.step.flat_optimizer import FlatOptimizer
 
 WORTH_COMPILING = 5000
+
+
+class DenseOptimizer(NamedTuple):
+    """An optimizer of PyTorch, and the learning rate that did best on the built-in data."""
+
+    kind: type[torch.optim.Optimizer]
+    lr: float
+
+
+OPTIMIZERS = {
+    "sgd": DenseOptimizer(torch.optim.SGD, 0.1),  # as in DLRM's own code
+    "adagrad": DenseOptimizer(torch.optim.Adagrad, 0.01),
+    "adam": DenseOptimizer(torch.optim.Adam, 0.001),
+}
+
+
+def learning_rate(config: DenseConfig) -> float:
+    """The learning rate of the dense part."""
+    return OPTIMIZERS[config.optimizer].lr if config.lr is None else config.lr
 
 
 class DensePart:
@@ -104,7 +123,7 @@ class DensePart:
         if self.config.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
         for group in self._optimizer.param_groups:
-            group["lr"] = self.config.rate * factor
+            group["lr"] = learning_rate(self.config) * factor
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
 
@@ -181,12 +200,5 @@ def compiler() -> str | None:
 
 def _optimizer(model: nn.Module, config: DenseConfig) -> torch.optim.Optimizer:
     weights = list(model.parameters())
-    options: dict[str, Any] = {"lr": config.rate, "weight_decay": config.weight_decay or 0.0}
-    if config.eps is not None:
-        options["eps"] = config.eps
-    kinds = {
-        "sgd": torch.optim.SGD,
-        "adagrad": torch.optim.Adagrad,
-        "adam": torch.optim.Adam,
-    }
-    return kinds[config.optimizer](weights, fused=True, **options)
+    options: dict[str, Any] = {"lr": learning_rate(config), "weight_decay": config.weight_decay}
+    return OPTIMIZERS[config.optimizer].kind(weights, fused=True, **options)

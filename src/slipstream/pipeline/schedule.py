@@ -10,8 +10,7 @@ from slipstream.config.sections import Schedule
 def rate(schedule: Schedule, position: int, total: int) -> float:
     """By how much the learning rates are multiplied in a step.
 
-    They rise linearly to the end of the warm-up, and fall from where the decay starts (the end of
-    the warm-up at the earliest) to the end of the run.
+    They rise linearly until the end of the warm-up, and fall from there to 0 at the end of the run.
 
     Args:
         schedule: How they change.
@@ -19,15 +18,14 @@ def rate(schedule: Schedule, position: int, total: int) -> float:
         total: Inputs of the whole run.
 
     Example:
-        >>> schedule = Schedule(warmup_inputs=100, decay="linear", decay_start=500, final=0.2)
-        >>> [rate(schedule, position, 1000) for position in (50, 100, 500, 750, 1000)]
-        [0.5, 1.0, 1.0, 0.6, 0.2]
+        >>> schedule = Schedule(warmup_inputs=100, decay="linear")
+        >>> [rate(schedule, position, 1000) for position in (50, 100, 550, 1000)]
+        [0.5, 1.0, 0.5, 0.0]
     """
     if position < schedule.warmup_inputs:
         return position / schedule.warmup_inputs
-    start = max(schedule.decay_start, schedule.warmup_inputs)
+    start = schedule.warmup_inputs
     if schedule.decay == "none" or position <= start or total <= start:
         return 1.0
     done = min((position - start) / (total - start), 1.0)
-    left = 1 - done if schedule.decay == "linear" else (1 + math.cos(math.pi * done)) / 2
-    return left + schedule.final * (1 - left)
+    return 1 - done if schedule.decay == "linear" else (1 + math.cos(math.pi * done)) / 2

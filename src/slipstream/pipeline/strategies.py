@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from slipstream.config import Config
+from slipstream.config.section import check_choices
 from slipstream.errors import ConfigError, did_you_mean
 
 Promise = Literal["bits", "rounding"]
@@ -53,6 +54,7 @@ class Strategy(NamedTuple):
         return self.skipping == other.skipping
 
 
+ORDERS = ("as-is", "apart", "cold-first", "split")
 PLACEMENTS = {
     "slow": None,
     "popular": Tier(keep=True, window=1),
@@ -78,6 +80,11 @@ def strategy(name: str) -> Strategy:
     return STRATEGIES[name]
 
 
+def default_strategy(device: str) -> str:
+    """The strategy of a run that names none: the fastest for its device."""
+    return "plain" if device == "cpu" else "fast"
+
+
 def answers(config: Config) -> Strategy:
     """The strategy of a configuration, with the answers that it gives itself.
 
@@ -85,11 +92,12 @@ def answers(config: Config) -> Strategy:
         >>> answers(Config(strategy="fae").with_settings(["placement.kind=lookahead"])).placement
         Tier(keep=False, window=200, learning=0.0, refresh=0.0)
     """
-    chosen = strategy(config.strategy)
-    if config.ordering.kind is not None:
+    check_choices(config)
+    chosen = strategy(config.strategy or default_strategy(config.device))
+    if config.order.kind is not None:
         # The sums of a batch in two parts are made in another order.
-        promise: Promise = "rounding" if config.ordering.kind == "split" else "bits"
-        chosen = chosen._replace(ordering=config.ordering.kind, promise=promise)
+        promise: Promise = "rounding" if config.order.kind == "split" else "bits"
+        chosen = chosen._replace(ordering=config.order.kind, promise=promise)
     if config.skip.rule is not None:
         chosen = chosen._replace(skipping=config.skip.rule)
     if config.placement.kind is not None:
@@ -99,12 +107,12 @@ def answers(config: Config) -> Strategy:
         raise ConfigError(
             "Batches are split into inputs whose rows are kept in the fast tier and others, and "
             "with this placement no rows are kept. Set placement.kind to popular, learned or "
-            "popular+lookahead, or ordering.kind to as-is."
+            "popular+lookahead, or order.kind to as-is."
         )
     if chosen.ordering == "apart" and tier is not None and tier.learning:
         raise ConfigError(
             "Hot and cold inputs are told apart by the rows that are popular from the start, and "
             "with this placement those are only learned on the way. Set placement.kind to "
-            "popular, or ordering.kind to split."
+            "popular, or order.kind to split."
         )
     return chosen

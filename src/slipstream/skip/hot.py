@@ -24,11 +24,11 @@ class Hot:
     Args:
         reader: Reads the accesses of inputs.
         mask: Whether each row is hot.
-        inputs: The first so many inputs of the part are trained on.
+        trained: The inputs of the part that are trained on.
     """
 
-    def __init__(self, reader: Reader, mask: Array, inputs: int) -> None:
-        self._reader, self.mask, self._inputs = reader, mask, inputs
+    def __init__(self, reader: Reader, mask: Array, trained: range) -> None:
+        self._reader, self.mask, self._trained = reader, mask, trained
         self._cold = (~mask).astype(np.float32)
 
     @cached_property
@@ -44,7 +44,7 @@ class Hot:
     @property
     def nbytes(self) -> int:
         """Memory of what is known of rows and inputs."""
-        return self.mask.nbytes + self._cold.nbytes + self._inputs
+        return self.mask.nbytes + self._cold.nbytes + len(self._trained)
 
     def of(self, accesses: Accesses) -> Array:
         """Whether each of these inputs is hot: all of its rows are."""
@@ -52,19 +52,19 @@ class Hot:
 
     def __call__(self, numbers: Array) -> Array:
         """Whether each input of these numbers is hot."""
-        return np.asarray(self.inputs[numbers])
+        return np.asarray(self.inputs[numbers - self._trained.start])
 
     @cached_property
     def inputs(self) -> Array:
         """Whether each of the inputs that are trained on is hot."""
-        n = self._inputs
-        blocks = [np.arange(k, min(k + _AT_ONCE, n)) for k in range(0, n, _AT_ONCE)]
+        first, last = self._trained.start, self._trained.stop
+        blocks = [np.arange(k, min(k + _AT_ONCE, last)) for k in range(first, last, _AT_ONCE)]
         return np.concatenate(
             [np.empty(0, dtype=bool), *(self.of(self._reader.read(one)) for one in blocks)]
         )
 
 
-def hot_rows(reader: Reader, layout: Layout, keys: Skip, seed: int, inputs: int) -> Hot:
+def hot_rows(reader: Reader, layout: Layout, keys: Skip, seed: int, trained: range) -> Hot:
     """The most accessed rows of all tables that a budget holds, by a sample drawn with replacement.
 
     A row counts as its elements alone, as published: 4 bytes each.
@@ -74,11 +74,11 @@ def hot_rows(reader: Reader, layout: Layout, keys: Skip, seed: int, inputs: int)
         layout: The model's tables.
         keys: `hot_sample`, `hot_memory` and `h_f` count.
         seed: Of the sample.
-        inputs: The first so many inputs of the part are trained on; others say nothing.
+        trained: The inputs of the part that are trained on; others are not counted.
     """
-    n = inputs
+    n = len(trained)
     draws = np.arange(round(keys.hot_sample * n))
-    numbers = (uniform(seed, "hot", draws) * n).astype(np.int64).clip(max=n - 1)
+    numbers = trained.start + (uniform(seed, "hot", draws) * n).astype(np.int64).clip(max=n - 1)
     counts = np.zeros(reader.rows, dtype=np.uint32)
     for first in range(0, len(numbers), _AT_ONCE):
         reader.read(np.sort(numbers[first : first + _AT_ONCE])).count(counts)
@@ -88,7 +88,7 @@ def hot_rows(reader: Reader, layout: Layout, keys: Skip, seed: int, inputs: int)
     fits = np.cumsum(sizes[reader.table_of(best)]) <= hot_bytes(keys, layout)
     mask = np.zeros(reader.rows, dtype=bool)
     mask[best[fits]] = True
-    return Hot(reader, mask, n)
+    return Hot(reader, mask, trained)
 
 
 def hot_bytes(keys: Skip, layout: Layout) -> int:

@@ -15,6 +15,7 @@ from slipstream.errors import ConfigError, did_you_mean
 from slipstream.tables.optimizers import RowOptimizer, Sgd
 
 Storage = Literal["fp32", "fp64", "bf16", "split-bf16"]
+STORAGES = get_args(Storage)
 
 
 @dataclass(frozen=True)

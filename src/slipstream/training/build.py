@@ -17,7 +17,7 @@ from slipstream.errors import ConfigError
 from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.planning.device_placement import DevicePlacement, can_finish
 from slipstream.models import MODELS, Model, build_model
-from slipstream.order import Apart, InputOrder, Order, Rates
+from slipstream.order import Apart, InputOrder, Order, Rates, example_number
 from slipstream.pipeline.dense import DensePart, worth_compiling
 from slipstream.pipeline.engine import Engine
 from slipstream.pipeline.place.accesses import Popularity, accesses_of
@@ -27,7 +27,7 @@ from slipstream.pipeline.place.popularity import Refresh
 from slipstream.pipeline.place.tier import Room
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.pipeline.place.working_set import WorkingSet, working_set_bound, working_set_of
-from slipstream.pipeline.strategies import Tier, answers
+from slipstream.pipeline.strategies import Tier, answers, default_strategy
 from slipstream.skip.accesses import Reader
 from slipstream.skip.hot import Hot, hot_rows
 from slipstream.skip.rules import rule
@@ -56,7 +56,7 @@ def check(config: Config, dataset: Dataset) -> None:
         raise ConfigError(
             "Hot and cold batches alternate at a rate that follows the loss of the validation "
             "part, and this data set has none. Prepare it with a validation part, or set "
-            "ordering.kind to as-is."
+            "order.kind to as-is."
         )
     if chosen.ordering == "split" and config.compile == "on":
         raise ConfigError(
@@ -107,11 +107,13 @@ def use_device(config: Config) -> None:
 
 def order_of(config: Config, dataset: Dataset) -> InputOrder:
     """In what order the inputs of the training part come, as far as they are not rearranged."""
+    rows = len(dataset.train)
     return InputOrder(
-        len(dataset.train),
+        rows,
         seed=config.seed if config.shuffle else None,
         epochs=config.epochs,
-        limit=config.limit,
+        start=example_number(config.start, rows),
+        stop=None if config.stop is None else example_number(config.stop, rows),
     )
 
 
@@ -132,14 +134,15 @@ def arranged(
     if rooms is None or chosen.placement is None or not chosen.placement.keep:
         rooms = _rooms(config, layout, dataset, keep=True, window=1)
     kept = HotInputs(dataset.train, layout, [room.keep for room in rooms])
-    lag = config.ordering.lag or plan_ahead.least_ordering_lag(config, base)
-    return Apart(base, kept, config.ordering.segment * config.batch_size, Rates(lag), kept.digest)
+    lag = plan_ahead.least_ordering_lag(config, base)
+    return Apart(base, kept, plan_ahead.SEGMENT * config.batch_size, Rates(lag), kept.digest)
 
 
 def hot_of(config: Config, layout: Layout, dataset: Dataset) -> Hot:
     """The hot rows as skipping has them: by a sample of accesses."""
-    inputs = order_of(config, dataset).per_epoch
-    return hot_rows(Reader(dataset.train), layout, config.skip, config.seed, inputs)
+    order = order_of(config, dataset)
+    trained = range(order.start, order.start + order.per_epoch)
+    return hot_rows(Reader(dataset.train), layout, config.skip, config.seed, trained)
 
 
 def model_of(config: Config, dataset: Dataset) -> Model:
@@ -289,7 +292,7 @@ def device_finishes(
     """Whether a GPU finds kept rows by itself, so that plans say little."""
     tier = answers(config).placement
     singles = [column.name for column in dataset.schema.singles]
-    changes = tier is None or tier.learning or config.placement.refresh_batches is not None
+    changes = tier is None or tier.learning
     if changes or answers(config).ordering == "split":
         return False
     return plan_ahead.kernels_for(config, rooms) == "gpu" and can_finish(layout, singles, rooms)
@@ -308,8 +311,6 @@ def _refresh(
         tier.refresh,
         order_of(config, dataset).per_epoch / config.batch_size,
         [len(room.keep) for room in rooms],
-        every=config.placement.refresh_batches,
-        decay=config.placement.decay,
         learning=tier.learning,
         known=None if tier.learning else accesses_of(layout, dataset.counts),
         counted=len(dataset.train) / config.batch_size,
@@ -372,7 +373,7 @@ def steps_of(config: Config, order: InputOrder) -> int:
 def about(config: Config, dataset: Dataset) -> dict[str, Any]:
     """What a run was: the first lines of its summary."""
     return {
-        "strategy": config.strategy,
+        "strategy": config.strategy or default_strategy(config.device),
         "model": config.model.name,
         "dataset": str(dataset.folder.absolute()) if dataset.folder else "in memory",
         "seed": config.seed,

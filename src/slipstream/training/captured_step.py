@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -71,8 +70,8 @@ class CapturedStep:
             Columns that it does not use have gradients of zero, which Adam and weight decay heed.
         loss: Called with these numbers, labels and weights, `[inputs]` each; the last batch is
             filled up with inputs of weight 0. Left out, the weighted mean logloss of logits.
-        config: batch_size, device, precision, compile, epochs, limit, shuffle and seed; dense (how
-            weights move), schedule, and placement (the fast tier). Its other keys are not for
+        config: batch_size, device, precision, compile, epochs, start, stop, shuffle and seed; dense
+            (how weights move), schedule, and placement (the fast tier). Its other keys are not for
             modules of your own.
         say: Told a sentence that a user should see.
 
@@ -244,8 +243,8 @@ def _said(stepped: Stepped) -> Said:
 def _checked(config: Config, dataset: Dataset, tables: EmbeddingTables) -> Config:
     """The configuration, where it can be followed with a module of the user's own."""
     build.check_device(config)
-    if config.strategy == "plain":
-        config = replace(config, strategy="fast")
+    if config.strategy in (None, "plain"):
+        config = config.replace(strategy="fast")
     chosen = answers(config)
     if chosen.ordering != "as-is" or chosen.skipping != "none" or chosen.placement is None:
         raise ConfigError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from slipstream.tables.spec import Layout
 from slipstream.tables.store import Record
 from slipstream.training import build
 from slipstream.training.checkpoint.save import RANGE_BYTES
+from slipstream.training.evaluation import auc_mode
 from slipstream.training.footprint import step_bytes, without_values
 from slipstream.training.resolved import resolved
 
@@ -99,14 +100,14 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
     layout = model.layout
     weights = sum(one.numel() for one in model.parameters())
     decided = resolved(config, build.order_of(config, dataset))
-    config = replace(config, skip=decided.skip)
+    config = config.replace(skip=decided.skip)
     process = _PROCESS + (_COMPILED if decided.compile == "on" else 0)
     dense = 4 * weights * (2 + _STATES[config.dense.optimizer])
     rows = rows_bytes(layout)
     activations = _activations(model, dataset, config)
     rooms = build.rooms_of(config, layout, dataset)
     host = {
-        "process": process + (_TENSORBOARD if config.log.tensorboard else 0),
+        "process": process + (_TENSORBOARD if "tensorboard" in config.log.trackers else 0),
         "rows": rows,
         "dense": dense,
         "activations": activations,
@@ -128,7 +129,7 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
         return Estimate(host, {})
     input_bytes = _input_bytes(dataset)
     rings = scored = 0
-    lookups, evaluated = _lookups(layout, dataset), config.evaluate.batch_size or config.batch_size
+    lookups, evaluated = _lookups(layout, dataset), config.batch_size
     if rooms is not None:
         finished = build.device_finishes(config, layout, dataset, rooms)
         popularity, size = Popularity.of(layout, dataset.counts), config.batch_size
@@ -248,7 +249,7 @@ def _fast(
 def _without_statistics(config: Config) -> Config:
     """The same model, without the pass over the data that normalizing dense values begins with."""
     options = {k: v for k, v in config.model.options.items() if k != "normalize_dense"}
-    return replace(config, model=replace(config.model, options=options))
+    return config.replace(model=config.model.replace(options=options))
 
 
 def _beginning(dataset: Dataset, config: Config) -> int:
@@ -271,11 +272,9 @@ def _activations(model: Model, dataset: Dataset, config: Config) -> int:
 
 def _step(model: Model, dataset: Dataset, config: Config) -> int:
     """What the forward and the backward pass need at once."""
-    sizes = [config.batch_size, config.evaluate.batch_size or config.batch_size]
     return step_bytes(
         model,
-        # Scoring keeps nothing for a backward pass.
-        max(sizes[0], sizes[1] // 2),
+        config.batch_size,
         dense=len(dataset.schema.dense),
         half=config.precision == "bf16",
     )
@@ -302,7 +301,7 @@ def _loader(dataset: Dataset, config: Config, rooms: Sequence[Room] | None) -> i
     """
     input_bytes = _input_bytes(dataset)
     total = 0.0
-    sizes = [config.batch_size, config.evaluate.batch_size or config.batch_size]
+    sizes = [config.batch_size, config.batch_size]
     if plan_ahead.plans_ahead(config, rooms):
         read = plan_ahead.read_at_once(config, rooms)
         # Page-locked memory comes in powers of two.
@@ -319,12 +318,12 @@ def _loader(dataset: Dataset, config: Config, rooms: Sequence[Room] | None) -> i
 
 def _evaluation(dataset: Dataset, config: Config) -> int:
     """The scores of a part, kept for an exact AUC, and sorted."""
-    parts = [len(dataset.evaluation)]
+    parts = [dataset.evaluation]
     if config.early_stopping.every_inputs is not None:
-        parts.append(len(dataset.validation))
-    if config.evaluate.auc == "bounded":
+        parts.append(dataset.validation)
+    if any(auc_mode(part) == "bounded" for part in parts):
         return 12 * MIB
-    return 2 * MIB + max(parts) * (44 if dataset.schema.weights else 8)
+    return 2 * MIB + max(map(len, parts)) * (44 if dataset.schema.weights else 8)
 
 
 def _checkpoint(layout: Layout, dataset: Dataset, config: Config, rows: int) -> int:

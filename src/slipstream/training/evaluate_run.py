@@ -7,7 +7,7 @@ from typing import Any
 
 from slipstream.data.dataset import Dataset
 from slipstream.errors import ConfigError, did_you_mean
-from slipstream.training.evaluation import evaluate
+from slipstream.training.evaluation import auc_mode, evaluate
 from slipstream.training.restored import open_run
 
 
@@ -38,10 +38,9 @@ def evaluate_run(
         raise ConfigError(f"batch_size is {batch_size}; it must be at least 1.")
     opened = open_run(run, dataset)
     config = opened.config
-    size = batch_size or config.evaluate.batch_size or config.batch_size
-    scores = evaluate(
-        opened.engine, opened.placement, dataset.parts[part], size, config.evaluate.auc
-    )
+    size = batch_size or config.batch_size
+    inputs = dataset.parts[part]
+    scores = evaluate(opened.engine, opened.placement, inputs, size, auc_mode(inputs))
     oracle = (dataset.manifest.oracle or {}).get(part)
     return {
         "run": str(run),

@@ -16,6 +16,13 @@ from slipstream.tables.plan import Placement, Planner
 from slipstream.training.diverged import diverged_at
 from slipstream.training.metrics import Metrics, Mode, Scores
 
+RATE_INPUTS = 8192
+"""Inputs of the validation part whose loss sets the rate of hot and cold batches: enough to tell
+a better loss from a worse one, few enough to be scored at the end of each segment."""
+EXACT_BYTES = 1 << 30
+"""Memory for the scores of an exact AUC; larger parts have a bounded one."""
+_SCORE_BYTES = 4  # a float32 for each input
+
 
 def evaluate(
     engine: Engine,
@@ -43,6 +50,11 @@ def evaluate(
         metrics.add(logits[:n], batch.labels[:n], batch.weights[:n])
         each(n)
     return metrics.result()
+
+
+def auc_mode(part: Part) -> Mode:
+    """Whether the AUC of a part is exact: its scores then take at most 1 GiB."""
+    return "exact" if _SCORE_BYTES * len(part) <= EXACT_BYTES else "bounded"
 
 
 def first_inputs(part: Part, count: int) -> Part:

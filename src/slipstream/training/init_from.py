@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +113,7 @@ def with_full_path(config: Config, folder: Path | None) -> Config:
     other = Path(config.init_from)
     if folder is not None and other.resolve() == folder.resolve():
         raise ConfigError(f"{folder} cannot begin from itself. Choose another folder.")
-    return replace(config, init_from=str(other.absolute()))
+    return config.replace(init_from=str(other.absolute()))
 
 
 def warm_start(

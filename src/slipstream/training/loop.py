@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +69,7 @@ def train(
         say_unread(config, hooks.say)
     config = resolved(config, order)
     if dataset.folder is not None:
-        config = replace(config, data=str(dataset.folder.absolute()))
+        config = config.replace(data=str(dataset.folder.absolute()))
     model = build.model_of(config, dataset)
     warm = None if resume else warm_start(config, model, dataset, hooks.say)
     keep_memory()

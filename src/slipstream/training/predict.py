@@ -56,7 +56,7 @@ def predict_rows(
     if not opened.ended:
         say(opened.stands)
     encoder = RowEncoder(data_of(opened, data), spec, files)
-    size = batch_size or opened.config.evaluate.batch_size or opened.config.batch_size
+    size = batch_size or opened.config.batch_size
     return _blocks(opened, encoder, size, bad_rows == "skip", say)
 
 

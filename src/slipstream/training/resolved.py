@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from slipstream.config import Config
+from slipstream.config.section import check_choices
 from slipstream.errors import ConfigError
 from slipstream.gpu.planning import plan_ahead
 from slipstream.order import InputOrder
-from slipstream.pipeline.strategies import answers
+from slipstream.pipeline.dense import learning_rate
+from slipstream.pipeline.strategies import answers, default_strategy
 from slipstream.training import build
 
 
 def resolved(config: Config, order: InputOrder) -> Config:
     """The configuration with what it leaves open decided, so that it repeats the run."""
-    ordering = answers(config).ordering
-    compiled = ordering != "split" and build.compiles(config, build.steps_of(config, order))
-    config = replace(config, compile="on" if compiled else "off")
-    config = _with_skip_lag(config, len(order))
-    if ordering != "apart":
-        return config
-    least = plan_ahead.least_ordering_lag(config, order)
-    lag = config.ordering.lag or least
-    if lag < least:
-        raise ConfigError(
-            f"ordering.lag is {lag}, but a rate must be decided {least} segments ahead: batches "
-            "are read and planned by then. Leave it out, or make segments longer."
-        )
-    return replace(config, ordering=replace(config.ordering, lag=lag))
+    config = complete(config)
+    split = answers(config).ordering == "split"
+    compiled = not split and build.compiles(config, build.steps_of(config, order))
+    config = config.replace(compile="on" if compiled else "off")
+    return _with_skip_lag(config, len(order))
+
+
+def complete(config: Config) -> Config:
+    """The configuration with the defaults that depend on other keys written out.
+
+    Example:
+        >>> config = complete(Config(device="cuda", dense={"optimizer": "adam"}))
+        >>> config.strategy, config.dense.lr, config.embedding.lr
+        ('fast', 0.001, 0.1)
+    """
+    check_choices(config)
+    everywhere, _ = config.embedding.settings()
+    return config.replace(
+        strategy=config.strategy or default_strategy(config.device),
+        embedding=config.embedding.replace(lr=everywhere["optimizer"].lr),
+        dense=config.dense.replace(lr=learning_rate(config.dense)),
+    )
 
 
 def _with_skip_lag(config: Config, inputs: int) -> Config:
@@ -40,4 +48,4 @@ def _with_skip_lag(config: Config, inputs: int) -> Config:
             "are read and planned by then. In a new run leave it out; to go on with one, keep its "
             "strategy, or set placement.window lower."
         )
-    return replace(config, skip=replace(config.skip, lag=lag))
+    return config.replace(skip=config.skip.replace(lag=lag))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import chain
 
 from slipstream.config import Config
@@ -16,12 +15,13 @@ from slipstream.order.apart import segment_at
 from slipstream.pipeline.strategies import answers
 from slipstream.tables.plan import Plan, Planner
 from slipstream.training.checkpoint import WholeCheckpoint, newest
+from slipstream.training.resolved import complete
 from slipstream.training.run import Run
 from slipstream.training.state import State
 
 # What may change when a run is resumed; `data` is the place of the data set, which is recognized.
 # Where rows live does not change what is trained; whether the order may change, its segments say.
-_FREE = ("data", "threads", "checkpoint", "log", "epochs", "placement", "ordering")
+_FREE = ("data", "threads", "checkpoint", "log", "epochs", "placement", "order")
 
 
 def to_go_on_with(run: Run, wanted: Config) -> Config:
@@ -31,13 +31,11 @@ def to_go_on_with(run: Run, wanted: Config) -> Config:
         run: The run.
         wanted: How it is to go on.
     """
-    begun = run.config
+    begun, wanted = run.config, complete(wanted)
     if wanted.compile == "auto":
-        wanted = replace(wanted, compile=begun.compile)
-    if wanted.ordering.lag is None:
-        wanted = replace(wanted, ordering=replace(wanted.ordering, lag=begun.ordering.lag))
+        wanted = wanted.replace(compile=begun.compile)
     if wanted.skip.lag is None:
-        wanted = replace(wanted, skip=replace(wanted.skip, lag=begun.skip.lag))
+        wanted = wanted.replace(skip=wanted.skip.replace(lag=begun.skip.lag))
     free = (*_FREE, "strategy") if answers(begun).trains_as_many(answers(wanted)) else _FREE
     fixed = [key for key in begun.differences(wanted) if key.partition(".")[0] not in free]
     if fixed:

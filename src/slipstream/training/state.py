@@ -129,9 +129,9 @@ class State:
         """Whether the last step has reached or passed a multiple of so many inputs."""
         return crossed(self.before, self.position, every)
 
-    def is_better(self, logloss: float, min_change: float) -> bool:
-        """Note a score of the validation part; whether it is the best so far, by more than that."""
-        better = self.best_validation is None or logloss < self.best_validation - min_change
+    def is_better(self, logloss: float) -> bool:
+        """Note a score of the validation part; whether it is the best so far."""
+        better = self.best_validation is None or logloss < self.best_validation
         if better:
             self.best_validation = logloss
         self.no_better = 0 if better else self.no_better + 1

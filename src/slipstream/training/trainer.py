@@ -26,7 +26,7 @@ from slipstream.tables.sizes import row_bytes
 from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints, WholeCheckpoint, load
 from slipstream.training.diverged import diverged_after, diverged_in
-from slipstream.training.evaluation import evaluate, first_inputs
+from slipstream.training.evaluation import RATE_INPUTS, auc_mode, evaluate, first_inputs
 from slipstream.training.fit import described
 from slipstream.training.init_from import WarmStart
 from slipstream.training.memory import Peak, forget_peak
@@ -39,6 +39,14 @@ from slipstream.training.run import Run
 from slipstream.training.skip import Skipping
 from slipstream.training.state import DOES_NOT_FIT, Hooks, State, StoppedError, crossed, no_better
 from slipstream.training.summary import summary_of
+
+CHECKPOINTS = 2  # that stay: the newest, and one to go back to should it be damaged
+_REPORTS = 100  # lines of metrics.jsonl about training; more would not show more in a plot
+
+
+def report_every(batch_size: int, total: int) -> int:
+    """Inputs from one line about training to the next, in a run of so many in total."""
+    return max(batch_size, total // _REPORTS)
 
 
 class Trainer:
@@ -55,7 +63,7 @@ class Trainer:
     ) -> None:
         self.dataset, self.config, self.run, self.hooks = dataset, config, run, hooks
         self.total = len(build.order_of(config, dataset))
-        self.saver = Checkpoints(run.checkpoints, config.checkpoint.keep)
+        self.saver = Checkpoints(run.checkpoints, CHECKPOINTS)
         stack.enter_context(self.saver)
         self.model = model
         self.placement = build.placement_of(model.layout, dataset)
@@ -69,8 +77,7 @@ class Trainer:
         self._scores: tuple[int, str, Scores] | None = None
         self._heard: list[Heard] = []  # steps that skipping is to learn from
         self._began: dict[int, int] = {}  # where the batches began of which nothing was said yet
-        every = config.log.every_inputs
-        self.log_every = every or max(config.batch_size, self.total // 100)
+        self.log_every = report_every(config.batch_size, self.total)
 
     def start(self, found: WholeCheckpoint | None, warm: WarmStart | None) -> None:
         """Begin at the beginning, with another run's weights, or where a checkpoint stands."""
@@ -107,7 +114,7 @@ class Trainer:
         self.order = self.skipping.order
         self.skipping.take_up(self.state, tensors, self.hooks)
         take_up_order(self.state, build.order_of(self.config, self.dataset), self.order)
-        self.reports.open(length, self.config.log.tensorboard, self.state.position)
+        self.reports.open(length, "tensorboard" in self.config.log.trackers, self.state.position)
         if self.state.total != self.total:
             self._with_another_end()
 
@@ -268,7 +275,7 @@ class Trainer:
         """Give the order the loss that it asks for, of some inputs of the validation part."""
         if (number := self.order.asks(self.state.position)) is None:
             return
-        few = first_inputs(self.dataset.validation, self.config.ordering.validation_inputs)
+        few = first_inputs(self.dataset.validation, RATE_INPUTS)
         scores = self._evaluate("ordering", few)
         assert scores.logloss is not None, "checked before training began"
         self.order.tell(number, scores.logloss)
@@ -285,17 +292,14 @@ class Trainer:
         assert scores.logloss is not None, "checked before training began"
         state.validated = state.position
         self.reports.write({"kind": "validation", "position": state.position, **scores.to_json()})
-        if (
-            not state.is_better(scores.logloss, stop.min_change)
-            and state.no_better >= stop.patience
-        ):
+        if not state.is_better(scores.logloss) and state.no_better >= stop.patience:
             state.ended = state.ended_early = True
             self.hooks.say(no_better(state, stop.patience))
 
     def _evaluate(self, part: str, inputs: Part) -> Scores:
         if self._scores is not None and self._scores[:2] == (self.state.step, part):
             return self._scores[2]  # one step can pass several points of evaluation
-        size = self.config.evaluate.batch_size or self.config.batch_size
+        size = self.config.batch_size
         done = 0
 
         def each(count: int) -> None:
@@ -308,9 +312,8 @@ class Trainer:
             self._hear(self.engine.landed())
         self._learn()
         with self.state.timed("evaluate"):
-            scores = evaluate(
-                self.engine, self.placement, inputs, size, self.config.evaluate.auc, each
-            )
+            mode = auc_mode(inputs)
+            scores = evaluate(self.engine, self.placement, inputs, size, mode, each)
         self.peak.look()
         self.reports.again()
         self._scores = (self.state.step, part, scores)

@@ -101,9 +101,9 @@ def test_weights_are_not_kept_by_default(ended):
 
 def test_a_comparison_is_not_continued_with_other_options(ended, words, folder):
     out, _, _ = ended
-    done = command(*words, "--limit", 500, "--out", out)
+    done = command(*words, "--stop", 500, "--out", out)
     assert done.exit_code == 2
-    assert "was begun with another limit" in done.output
+    assert "was begun with another stop" in done.output
     synthesize(Recipe(rows=2000), folder / "others")
     done = command("compare", folder / "others", *words[2:], "--out", out)
     assert done.exit_code == 2
@@ -112,7 +112,7 @@ def test_a_comparison_is_not_continued_with_other_options(ended, words, folder):
 
 def test_a_run_that_fails_is_reported_and_the_others_continue(folder):
     out = folder / "failing"
-    words = ("compare", folder / "clicks", "--strategies", "plain", "--seeds", "1", "--limit", 600)
+    words = ("compare", folder / "clicks", "--strategies", "plain", "--seeds", "1", "--stop", 600)
     done = command(*words, *QUICK, "--grid", "embedding.lr=0.1,1e30", "--out", out)
     assert done.exit_code == 1
     assert "plain-lr-1e+30-seed0: failed." in done.output

@@ -10,7 +10,7 @@ def test_without_options_all_strategies_are_compared_with_five_seeds():
     assert list(choices.strategies) == [*STRATEGIES, "plain+random"]  # slipstream skips
     assert (choices.seeds, choices.all, config.data) == (5, True, "clicks")
     assert config.placement.fast_memory == "auto"
-    assert not config.log.tensorboard
+    assert not config.log.trackers
 
 
 def test_options_override_the_defaults(tmp_path):

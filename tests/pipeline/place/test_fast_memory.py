@@ -6,7 +6,7 @@ from batch_rows import rows_of_batches
 from hypothesis import given
 from hypothesis import strategies as st
 from random_datasets import datasets
-from small_runs import clicks, config, skewed
+from small_runs import clicks, config, often_chosen, skewed
 
 from slipstream import ConfigError
 from slipstream.config import Config
@@ -115,12 +115,12 @@ def test_a_budget_too_small_is_refused_before_the_folder_is_made_and_the_least_w
 @pytest.mark.parametrize("window", [1, 4])
 @pytest.mark.parametrize("batch_size", [4, 16])
 def test_the_least_fits_every_batch_also_apart_and_with_rows_that_are_chosen(
-    name, more, window, batch_size
+    name, more, window, batch_size, monkeypatch
 ):
+    often_chosen(monkeypatch, 2)
     dataset = skewed()
     keys = config(
         f"placement.window={window}",
-        "placement.refresh_batches=2",
         "placement.fast_memory=1B",
         strategy=name,
         batch_size=batch_size,

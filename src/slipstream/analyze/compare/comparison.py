@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from slipstream.analyze.compare.folder import Folder
@@ -38,7 +37,7 @@ class Comparison:
 
     def __init__(self, base: Config, choices: Choices, out: Path) -> None:
         self.dataset = Dataset.open(base.data)
-        base = replace(base, data=str(Path(base.data).absolute()))
+        base = base.replace(data=str(Path(base.data).absolute()))
         if choices.preset:
             base = scaled_to(base, self.dataset)
         self.folder = Folder(out)

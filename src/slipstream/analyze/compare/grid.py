@@ -13,6 +13,7 @@ from typing import Any
 from slipstream.analyze.compare.presets import Keys, preset_settings
 from slipstream.analyze.report.settings import key_label
 from slipstream.config import Config, files
+from slipstream.config.section import check_choices
 from slipstream.errors import ConfigError
 from slipstream.pipeline.strategies import strategy
 
@@ -85,6 +86,8 @@ def planned_runs(base: Config, choices: Choices) -> list[PlannedRun]:
     """
     settings = list(choices.settings())
     configs = [_with_keys(base, keys) for keys in settings]
+    for config in configs:
+        check_choices(config)
     labels = [_label(keys) for keys in settings]
     for label in labels:
         if labels.count(label) > 1:

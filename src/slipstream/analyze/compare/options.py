@@ -22,7 +22,7 @@ DEFAULTS: dict[str, Any] = {
     "placement.fast_memory": "auto",
     "evaluate.at": [round(0.1 * n, 1) for n in range(1, 10)],
     "checkpoint.every_minutes": 5,
-    "log.tensorboard": False,
+    "log.trackers": [],
 }
 
 

@@ -27,7 +27,7 @@ def _skipping() -> Iterator[Keys]:
             yield {"strategy": strategy, "skip.rule": "random", "skip.target": target}
     yield {"strategy": "slipstream", "skip.rule": "random", "skip.hot_only": True}
     yield {"strategy": "slipstream"}
-    yield {"strategy": "slipstream", "ordering.kind": "as-is"}
+    yield {"strategy": "slipstream", "order.kind": "as-is"}
     yield {"strategy": "slipstream", "placement.kind": "slow"}
     yield {"strategy": "slipstream", "skip.repeat": True}
     for rule in RULES:

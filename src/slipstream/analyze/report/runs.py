@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstream.config import files
-from slipstream.config.mapping import leaves
+from slipstream.config.config import leaves
 from slipstream.errors import ConfigError, did_you_mean
 
 CONFIG, METRICS, SUMMARY = "config.yaml", "metrics.jsonl", "summary.json"
@@ -39,7 +39,7 @@ class RunRecord:
     @cached_property
     def keys(self) -> dict[str, Any]:
         """The configuration by full key, such as `dense.lr`."""
-        return {".".join(path): value for path, value in leaves(self.config)}
+        return {".".join(path): value for path, value in leaves(self.config).items()}
 
     @property
     def seed(self) -> int:

@@ -30,6 +30,8 @@ _BUNDLES = 3  # times as many batches are in the window of a GPU as travel toget
 _READS_PLANNED, _BUNDLES_HELD = 8, 6
 _LATEST = 0.1  # of a run: what is skipped is decided ahead by no more, where that is left open
 _MOST_SKIPPED = 0.75  # that there is room for from the start
+SEGMENT = 64
+"""Batches that are sorted apart together: the rate has settled after a few, and few wait for it."""
 _READ = 4  # batches that are read ahead of those being planned, where no thread plans
 
 
@@ -80,7 +82,7 @@ def least_ordering_lag(config: Config, order: InputOrder) -> int:
     if answers(config).skipping != "none":
         # So few inputs may be left that a segment is one batch.
         return 1 + window + 1 + PREPARED
-    inputs = min(config.ordering.segment * config.batch_size, max(1, order.per_epoch))
+    inputs = min(SEGMENT * config.batch_size, max(1, order.per_epoch))
     return 1 + math.ceil((window + 1 + PREPARED) / math.ceil(inputs / config.batch_size))
 
 

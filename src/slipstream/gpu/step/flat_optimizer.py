@@ -11,6 +11,7 @@ from slipstream.config import Dense as DenseConfig
 from slipstream.data.inputs import Array
 from slipstream.errors import ConfigError
 from slipstream.gpu.kernels import dense_update as kernel
+from slipstream.pipeline.dense import learning_rate
 
 PARAMETERS = 6
 _NUMBERS = {torch.float32, torch.float64}
@@ -53,12 +54,12 @@ class FlatOptimizer:
     def set_parameters(self, factor: float, step: int, into: Array) -> None:
         """Write down what a step moves weights with: `factor` of the learning rate."""
         name = self.config.optimizer
-        rate, correction = self.config.rate * factor, 1.0
+        rate, correction = learning_rate(self.config) * factor, 1.0
         if name == "adam":
             rate /= 1 - _BETAS[0] ** step
             correction = (1 - _BETAS[1] ** step) ** 0.5
-        eps = _EPS[name] if self.config.eps is None else self.config.eps
-        decay = self.config.weight_decay or 0.0
+        eps = _EPS[name]
+        decay = self.config.weight_decay
         into[:] = rate, eps, decay, correction, 1 - _BETAS[0], 1 - _BETAS[1]
 
     def move(self, parameters: Tensor) -> None:

@@ -45,8 +45,6 @@ class Refresh:
         batches: float,
         most: Sequence[int],
         *,
-        every: int | None = None,
-        decay: float = DECAY,
         learning: float = 0.0,
         known: Sequence[Array] | None = None,
         counted: float = 0.0,
@@ -57,15 +55,13 @@ class Refresh:
             share: From one choice to the next; 0 never chooses.
             batches: Of an epoch.
             most: For each group how many rows may be kept.
-            every: Batches from one choice to the next, instead of the share.
-            decay: What is left of the recent accesses after a hundredth of an epoch.
             learning: Before the first choice, where no accesses are known.
             known: For each group the accesses to begin with.
             counted: How many batches those were.
         """
-        every = (every or max(1, round(share * batches))) if share else 0
+        every = max(1, round(share * batches)) if share else 0
         first = every if known is not None else max(1, round(learning * batches))
-        left = decay ** (every / max(1e-9, 0.01 * batches))
+        left = DECAY ** (every / max(1e-9, 0.01 * batches))
         return cls(first, every, most, left, known, counted)
 
     def due(self, step: int) -> bool:

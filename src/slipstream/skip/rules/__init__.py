@@ -21,6 +21,7 @@ RULES: dict[str, type[Rule]] = {
     "case-control": CaseControl,
     "freeze": Freeze,
 }
+NAMES = ("none", *RULES)
 
 
 def rule(name: str) -> type[Rule]:

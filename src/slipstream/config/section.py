@@ -1,0 +1,356 @@
+"""A section of the configuration: checked when it is built, and turned into plain values."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cache
+from importlib import import_module
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
+
+import msgspec
+
+from slipstream.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_LARGEST = (1 << 63) - 1  # whole numbers are kept in 64 bits
+_DEEPEST = 20  # a mapping deeper than that contains itself
+_NEAR = 0.6  # names less alike than that are not suggested
+_OTHER_NAMES = {"learning_rate": "lr", "limit": "stop", "ordering": "order"}
+S = TypeVar("S", bound="Section")
+
+
+class WrongKeyError(ConfigError):
+    """A key that does not exist, or has a value that is not allowed.
+
+    Args:
+        path: The full key.
+        problem: The sentence after the full key.
+        before: The sentence before it.
+    """
+
+    def __init__(self, path: str, problem: str, before: str = "") -> None:
+        self.path, self.problem, self.before = path, problem, before
+        super().__init__(f"{before}{path}{problem}")
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A group of keys. Every value is checked at once, and never changes.
+
+    Attributes:
+        PLACE: The key of the section.
+        BRIEF: Whether keys that are null are left out of files.
+        REST: The field that holds keys without a field, such as those of a model.
+    """
+
+    PLACE: ClassVar[str] = ""
+    BRIEF: ClassVar[bool] = False
+    REST: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        for name, key in keys_of(type(self)).items():
+            path = self.PLACE if name == self.REST else join(self.PLACE, name)
+            value = _converted(key, getattr(self, name), path)
+            msgspec.structs.force_setattr(self, name, value)
+
+    def replace(self, **values: Any) -> Self:
+        """A copy with some values changed."""
+        return msgspec.structs.replace(self, **values)
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a section.
+
+    Args:
+        hint: Its type as it is written.
+        kind: The same without bounds and null.
+        nullable: Whether null is allowed.
+        bounds: The bounds of a number: gt, ge, lt, le.
+        meaning: What it sets.
+        allowed_words: The allowed values in words, where the type does not show them.
+        registry: The module and the mapping that list the allowed names.
+        default: Its default.
+    """
+
+    hint: Any
+    kind: Any
+    nullable: bool
+    bounds: dict[str, float]
+    meaning: str
+    allowed_words: str
+    registry: str
+    default: Any
+
+    @property
+    def section(self) -> type[Section] | None:
+        """The section that the key holds, or holds several of by name."""
+        kind = get_args(self.kind)[1] if get_origin(self.kind) is dict else self.kind
+        return kind if isinstance(kind, type) and issubclass(kind, Section) else None
+
+    @property
+    def several(self) -> bool:
+        """Whether it is a mapping of names to sections."""
+        return get_origin(self.kind) is dict and self.section is not None
+
+    @property
+    def choices(self) -> list[str]:
+        """The names that are allowed, where only some are; imports the registry of these."""
+        if get_origin(self.kind) is Literal:
+            return list(get_args(self.kind))
+        module, _, registry = self.registry.partition(":")
+        return list(getattr(import_module(module), registry)) if module else []
+
+    @property
+    def allowed(self) -> str:
+        """The values that are allowed, in words."""
+        bounds = _bounds(self.bounds)
+        if self.allowed_words:
+            words = self.allowed_words
+        elif self.choices:
+            words = " or ".join(filter(None, (", ".join(self.choices[:-1]), self.choices[-1])))
+        elif get_origin(self.kind) is tuple:
+            words = f"a list of numbers{_bounds(_key(get_args(self.kind)[0]).bounds)}"
+        else:
+            words = {bool: "true or false", str: "text", int: f"a whole number{bounds}"}.get(
+                self.kind, f"a number{bounds}" if self.kind is float else "a mapping"
+            )
+        return f"{words}, or null" if self.nullable else words
+
+
+def keys_of(section: type[Section]) -> dict[str, Key]:
+    """The keys of a section by name, without those of the sections in it."""
+    return _keys_of(section)  # type: ignore[arg-type]  # mypy takes a class for an unhashable object
+
+
+@cache
+def _keys_of(section: type[Section]) -> dict[str, Key]:
+    keys = {}
+    for field in msgspec.structs.fields(section):
+        mutable = field.default_factory is not msgspec.NODEFAULT
+        keys[field.name] = _key(field.type, field.default_factory() if mutable else field.default)
+    return keys
+
+
+def _key(hint: Any, default: Any = None) -> Key:
+    kind, metas, nullable = hint, [], False
+    while True:
+        if get_origin(kind) is Annotated:
+            kind, *inner = get_args(kind)
+            metas += inner
+        elif get_origin(kind) in (Union, UnionType):
+            nullable = nullable or NoneType in get_args(kind)
+            choices = [choice for choice in get_args(kind) if choice is not NoneType]
+            if len(choices) > 1:
+                break
+            kind = choices[0]
+        else:
+            break
+    bounds = {
+        name: bound
+        for meta in metas
+        for name in ("gt", "ge", "lt", "le")
+        if (bound := getattr(meta, name)) is not None
+    }
+    text = {name: value for meta in metas for name, value in (meta.extra or {}).items()}
+    meaning = next((meta.description for meta in metas if meta.description), "")
+    words, registry = text.get("allowed", ""), text.get("registry", "")
+    return Key(hint, kind, nullable, bounds, meaning, words, registry, default)
+
+
+def build(kind: type[S], mapping: Any, place: str = "", root: type[Section] | None = None) -> S:
+    """The section that a mapping describes; keys that it leaves out have their default.
+
+    Args:
+        kind: The section's class.
+        mapping: Its keys and values.
+        place: The key of the section, or nothing for the whole configuration.
+        root: The class of the whole configuration, in which an unknown key is looked for.
+    """
+    if isinstance(mapping, kind):
+        return mapping
+    if not isinstance(mapping, Mapping):
+        problem = f" is {shown(mapping)}; it must be a mapping of keys."
+        raise WrongKeyError(place or "The configuration", problem)
+    keys, values, rest = keys_of(kind), {}, {}
+    for name, value in mapping.items():
+        check_name(name, place)
+        if name in keys and name != kind.REST:
+            # Its sections are built here, where the class of the whole configuration is known.
+            values[name] = _sections(keys[name], value, join(place, name), root or kind)
+        elif kind.REST:
+            rest[name] = value
+        else:
+            raise _unknown(name, keys, place, root or kind)
+    try:
+        return kind(**values, **({kind.REST: rest} if kind.REST else {}))
+    except WrongKeyError as wrong:
+        path = wrong.path.removeprefix(kind.PLACE).removeprefix(".")
+        raise WrongKeyError(join(place, path), wrong.problem, wrong.before) from None
+
+
+def to_mapping(section: Section) -> dict[str, Any]:
+    """The mapping that describes a section, complete."""
+    mapping: dict[str, Any] = {}
+    for name in keys_of(type(section)):
+        value = getattr(section, name)
+        if name == section.REST:
+            mapping.update(_builtins(value))
+        elif value is not None or not section.BRIEF:
+            mapping[name] = _builtins(value)
+    return mapping
+
+
+def paths_of(section: type[Section], place: str = "") -> Iterator[tuple[str, Key]]:
+    """All keys by their full names; a section comes before its keys."""
+    for name, key in keys_of(section).items():
+        path = join(place, name)
+        yield path, key
+        if key.section is not None:
+            yield from paths_of(key.section, f"{path}.NAME" if key.several else path)
+
+
+def check_choices(section: Section, place: str = "") -> None:
+    """Raise an error for a name that its registry does not list."""
+    for name, key in keys_of(type(section)).items():
+        value, path = getattr(section, name), join(place, name)
+        if isinstance(value, Section):
+            check_choices(value, path)
+        elif key.several:
+            for inner, table in value.items():
+                check_choices(table, join(path, inner))
+        elif isinstance(value, str) and key.choices and value not in key.choices:
+            raise _not_allowed(key, value, path)
+
+
+def join(*names: str) -> str:
+    """A full key; empty names are left out."""
+    return ".".join(filter(None, names))
+
+
+def shown(value: Any) -> str:
+    """A value as a file would show it, in few characters."""
+    words = {None: "null", True: "true", False: "false"}
+    text = words[value] if value is None or isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def check_name(name: Any, place: str) -> None:
+    """Raise an error if the name of a key is not text."""
+    if not isinstance(name, str) or not name:
+        within = f" in {place}" if place else ""
+        raise ConfigError(f"The key {shown(name)}{within} is not text; put it in quotes.")
+
+
+def _converted(key: Key, value: Any, path: str) -> Any:
+    """The value of a key in its own type; an error if it is not allowed."""
+    if value is None and key.nullable:
+        return None
+    if key.section is not None:
+        return _sections(key, value, path, None)
+    if get_origin(key.kind) is dict:
+        if not isinstance(value, Mapping):
+            raise WrongKeyError(path, f" is {shown(value)}; it must be a mapping.")
+        return _plain(value, path)
+    try:
+        simple = os.fspath(value) if isinstance(value, os.PathLike) else _simple(value)
+        if key.kind is int and isinstance(simple, float) and simple.is_integer():
+            simple = int(simple)  # 2e6 is a short way to write two million
+        return msgspec.convert(simple, key.hint)
+    except (msgspec.ValidationError, ValueError):
+        raise _not_allowed(key, value, path) from None
+
+
+def _sections(key: Key, value: Any, path: str, root: type[Section] | None) -> Any:
+    """The sections that a value describes, where the key holds some."""
+    if key.section is None or (value is None and key.nullable):
+        return value
+    if not key.several:
+        return build(key.section, value, path, root)
+    if not isinstance(value, Mapping):
+        raise WrongKeyError(path, f" is {shown(value)}; it must be a mapping.")
+    for name in value:
+        check_name(name, path)
+    return {
+        name: build(key.section, inner, join(path, name), root) for name, inner in value.items()
+    }
+
+
+def _simple(value: Any) -> Any:
+    """A value with NumPy's numbers as Python's; an error for numbers that files cannot hold."""
+    if isinstance(value, list | tuple):
+        return [_simple(inner) for inner in value]
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    number = int(value) if isinstance(value, Integral) else float(value)
+    if not math.isfinite(number) or (abs(number) > _LARGEST and isinstance(number, int)):
+        raise ValueError
+    return number
+
+
+def _plain(value: Any, path: str, depth: int = 0) -> Any:
+    """A value that a file can hold: null, text, numbers, and lists and mappings of these."""
+    if isinstance(value, list | tuple) and depth < _DEEPEST:
+        return [_plain(inner, f"{path}[{n}]", depth + 1) for n, inner in enumerate(value)]
+    if isinstance(value, Mapping) and depth < _DEEPEST:
+        for name in value:
+            check_name(name, path)
+        return {name: _plain(inner, f"{path}.{name}", depth + 1) for name, inner in value.items()}
+    if value is None or isinstance(value, bool | str | Real):
+        try:
+            return str(value) if isinstance(value, str) else _simple(value)
+        except ValueError:
+            pass
+    rule = "; it must be text, a finite number, true, false, null, or a list or mapping of these."
+    raise WrongKeyError(path, f" is {shown(value)}{rule}")
+
+
+def _builtins(value: Any) -> Any:
+    if isinstance(value, Section):
+        return to_mapping(value)
+    if isinstance(value, dict):
+        return {name: _builtins(inner) for name, inner in value.items()}
+    return [_builtins(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _not_allowed(key: Key, value: Any, path: str) -> WrongKeyError:
+    hint = did_you_mean(value, key.choices) if isinstance(value, str) else ""
+    hint = hint.partition("?")[0] + "?" if "?" in hint else ""
+    return WrongKeyError(path, f" is {shown(value)}; it must be {key.allowed}.{hint}")
+
+
+def _bounds(bounds: Mapping[str, float]) -> str:
+    words = {"gt": "above", "ge": "of at least", "lt": "below", "le": "at most"}
+    text = " and ".join(f"{words[name]} {bounds[name]:g}" for name in words if name in bounds)
+    return f" {text}" if text else ""
+
+
+def _unknown(name: str, keys: Mapping[str, Key], place: str, root: type[Section]) -> WrongKeyError:
+    """An error with what was probably meant: near names beside it, the same name elsewhere."""
+    wanted = _OTHER_NAMES.get(name, name)
+    near = {key: SequenceMatcher(None, wanted, key).ratio() for key in keys}
+    best = max(near.values())
+    meant = [join(place, key) for key in keys if near[key] == best >= _NEAR]
+    meant += [path for path, _ in paths_of(root) if path.rpartition(".")[2] == wanted]
+    meant = list(dict.fromkeys(meant))
+    hint = f" Did you mean {' or '.join(meant)}?" if meant else ""
+    if best < _NEAR:
+        hint += f" The keys {f'of {place}' if place else 'there'} are {', '.join(keys)}."
+    return WrongKeyError(join(place, name), f".{hint}", before="There is no key ")
