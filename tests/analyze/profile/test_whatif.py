@@ -72,7 +72,7 @@ def test_the_hits_of_the_planner_are_those_of_a_plain_simulation(n, seed, model,
     tier = PLACEMENTS[kind]
     window = window if tier.window > 1 else 1
     rooms = share_out(
-        rows, examples, budget, keep=tier.keep, drawn=BATCH * window, needed=sample.needed
+        rows, examples, budget, keep=tier.keep, window_inputs=BATCH * window, needed=sample.needed
     )
     if not tier.refresh:
         assert outcome.rows_in == _simulated(sample, rooms, window)

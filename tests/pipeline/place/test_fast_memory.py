@@ -54,7 +54,12 @@ def test_any_budget_from_the_least_on_fits_every_batch(dataset, model, batch_siz
     budget = data.draw(st.just(least) | st.integers(least, max(least, 2 * rows.bytes)))
     window, keep = data.draw(st.integers(1, 9)), data.draw(st.booleans())
     made = share_out(
-        rows, len(dataset.train), budget, keep=keep, drawn=batch_size * window, needed=needed
+        rows,
+        len(dataset.train),
+        budget,
+        keep=keep,
+        window_inputs=batch_size * window,
+        needed=needed,
     )
     used = sum(room.slots * size for room, size in zip(made, rows.sizes, strict=True))
     assert used <= budget
@@ -62,7 +67,7 @@ def test_any_budget_from_the_least_on_fits_every_batch(dataset, model, batch_siz
     assert [plan.aside for plan in planner.plans(batches)] == [False] * len(batches)
     assert too_small_for_some(rows.sizes, largest, least - 1)
     less = data.draw(st.integers(0, least - 1))
-    made = share_out(rows, 1, less, keep=keep, drawn=batch_size * window, needed=needed)
+    made = share_out(rows, 1, less, keep=keep, window_inputs=batch_size * window, needed=needed)
     used = sum(room.slots * size for room, size in zip(made, rows.sizes, strict=True))
     assert used <= less + sum(rows.sizes), "a slot each there always is"
     planner = Planner(Tiered(layout, singles, made, window))

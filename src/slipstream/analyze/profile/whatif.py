@@ -107,7 +107,7 @@ def plan_outcome(
         examples,
         budget,
         keep=tier.keep,
-        drawn=batch_size * window,
+        window_inputs=batch_size * window,
         needed=sample.needed,
     )
     refresh = None

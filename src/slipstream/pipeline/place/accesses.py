@@ -14,7 +14,7 @@ from slipstream.models.inputs import LINEAR
 from slipstream.tables.sizes import row_bytes
 from slipstream.tables.spec import Layout
 
-_FEW = 1 << 16  # accesses up to which rows are told apart without sorting them
+_FEW = 1 << 16  # accesses up to which rows are counted without sorting them
 
 
 def accesses_of(layout: Layout, counts: Callable[[str], Array]) -> list[Array]:
@@ -66,7 +66,9 @@ class Popularity:
     @property
     def bytes(self) -> int:
         """Memory of all rows."""
-        return sum(len(one) * size for one, size in zip(self.accesses, self.sizes, strict=True))
+        return sum(
+            len(accesses) * size for accesses, size in zip(self.accesses, self.sizes, strict=True)
+        )
 
     @cached_property
     def total(self) -> int:
@@ -76,11 +78,11 @@ class Popularity:
     @cached_property
     def blocks(self) -> Blocks:
         """Rows with equal accesses in one group, the best first."""
-        made = [
+        columns = [
             np.stack([np.full(len(n), group), n, np.full(len(n), self.sizes[group]), rows])
             for group, (n, rows) in enumerate(map(_histogram, self.accesses))
         ]
-        blocks = np.concatenate(made, axis=1)
+        blocks = np.concatenate(columns, axis=1)
         order = np.argsort(-blocks[1] / blocks[2], kind="stable")
         return Blocks(*blocks[:, order])
 
@@ -94,11 +96,11 @@ class Popularity:
 
     def coverage(self, budget: float) -> float:
         """The share of accesses taken by the best rows that so many bytes hold."""
-        whole, some = self._fitting(budget)
-        taken = int(self._ends[1][whole])
-        if some:
-            taken += some * int(self.blocks.accesses[whole])
-        return taken / self.total if self.total else 0.0
+        whole, extra_rows = self._fitting(budget)
+        accesses = int(self._ends[1][whole])
+        if extra_rows:
+            accesses += extra_rows * int(self.blocks.accesses[whole])
+        return accesses / self.total if self.total else 0.0
 
     def bytes_for(self, share: float) -> int:
         """The fewest bytes of best rows that take at least this share of accesses."""
@@ -115,33 +117,37 @@ class Popularity:
         """For each group whether a row is among the best that so many bytes hold."""
         return self.first(*self._fitting(budget))
 
-    def first(self, whole: int, some: int = 0) -> list[Array]:
+    def first(self, whole: int, extra_rows: int = 0) -> list[Array]:
         """For each group whether a row is in the first blocks, or among some rows of the next."""
         group, accesses, _, _ = self.blocks
         masks = []
-        for number, one in enumerate(self.accesses):
-            mine = accesses[:whole][group[:whole] == number]
-            masks.append(one >= mine.min() if len(mine) else np.zeros(len(one), bool))
-        if some:
+        for number, row_accesses in enumerate(self.accesses):
+            own_blocks = accesses[:whole][group[:whole] == number]
+            masks.append(
+                row_accesses >= own_blocks.min()
+                if len(own_blocks)
+                else np.zeros(len(row_accesses), bool)
+            )
+        if extra_rows:
             (equal,) = np.nonzero(self.accesses[group[whole]] == accesses[whole])
-            masks[group[whole]][equal[:some]] = True
+            masks[group[whole]][equal[:extra_rows]] = True
         return masks
 
     def block_of(self) -> list[Array]:
         """For each group the number of each row's block; of rows that are all counted."""
-        made = []
-        for number, one in enumerate(self.accesses):
-            (mine,) = np.nonzero(self.blocks.group == number)
-            rising = mine[::-1]  # within a group, fewer accesses are a later block
-            places = np.searchsorted(self.blocks.accesses[rising], one)
-            made.append(rising[places].astype(np.int32))
-        return made
+        blocks_of_rows = []
+        for number, row_accesses in enumerate(self.accesses):
+            (own_blocks,) = np.nonzero(self.blocks.group == number)
+            rising = own_blocks[::-1]  # within a group, fewer accesses are a later block
+            places = np.searchsorted(self.blocks.accesses[rising], row_accesses)
+            blocks_of_rows.append(rising[places].astype(np.int32))
+        return blocks_of_rows
 
     def points(self, count: int = 200) -> tuple[Array, Array]:
         """Points of the coverage curve: bytes, evenly spaced on a log axis, and the share."""
         least = max(1, min(self.sizes))
         bytes_ = np.unique(np.rint(np.geomspace(least, max(least, self.bytes), count)))
-        return bytes_, np.array([self.coverage(one) for one in bytes_])
+        return bytes_, np.array([self.coverage(size) for size in bytes_])
 
     def _fitting(self, budget: float) -> tuple[int, int]:
         """How many whole blocks fit, and how many rows of the next one."""

@@ -1,4 +1,4 @@
-"""How much of each table the fast tier holds: rows that stay, and room for those that come."""
+"""How a budget of fast memory is shared out: rows that stay, slots for rows that come and go."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _SPARE = 1.15
 
 def auto_bytes(popularity: Popularity, largest: Sequence[int]) -> int:
     """The smallest budget whose kept rows take 95 % of accesses, with room for every batch."""
-    kept = popularity.bytes_for(AUTO_SHARE)
-    return min(popularity.bytes, kept + least_bytes(popularity.sizes, largest))
+    kept_bytes = popularity.bytes_for(AUTO_SHARE)
+    return min(popularity.bytes, kept_bytes + least_bytes(popularity.sizes, largest))
 
 
 def least_bytes(sizes: Sequence[int], largest: Sequence[int]) -> int:
-    """The least that works: the rows of the largest batch, with their optimizer state."""
+    """The smallest budget that works: the rows of the largest batch with their optimizer state."""
     return sum(size * max(1, rows) for size, rows in zip(sizes, largest, strict=True))
 
 
 def too_small_for_some(sizes: Sequence[int], largest: Sequence[int], budget: int) -> str | None:
-    """What becomes of a budget that cannot hold the largest batch; None if it can.
+    """A warning about a budget that cannot hold the largest batch; None if it can.
 
     Args:
         sizes: Bytes of a row of each group.
@@ -52,7 +52,7 @@ def too_small_for_some(sizes: Sequence[int], largest: Sequence[int], budget: int
 
 
 def too_small_for_all(sizes: Sequence[int], needed: WorkingSet, budget: int) -> str | None:
-    """What is wrong with a budget in which no full batch fits; None if one does.
+    """The error for a budget in which no full batch fits; None if a batch fits.
 
     Args:
         sizes: Bytes of a row of each group.
@@ -81,7 +81,7 @@ def rooms(
     needed: WorkingSet | None = None,
     apart: bool = False,
 ) -> list[Room]:
-    """Share a budget out: the most accessed rows stay, the rest is room for the window.
+    """Share a budget out: the most accessed rows stay, the other slots serve the window.
 
     Args:
         layout: Tables and features.
@@ -103,7 +103,7 @@ def rooms(
         inputs,
         budget,
         keep=keep,
-        drawn=batch_size * window,
+        window_inputs=batch_size * window,
         needed=needed,
         more=more,
     )
@@ -115,121 +115,121 @@ def share_out(
     budget: int,
     *,
     keep: bool,
-    drawn: int,
+    window_inputs: int,
     needed: WorkingSet | None = None,
     more: Array | None = None,
 ) -> list[Room]:
-    """As `rooms`, of rows that were put in order already.
+    """As `rooms`, for rows that are sorted already.
 
     Args:
         popularity: The rows in order.
         inputs: Inputs of the training part.
         budget: Bytes of the fast tier, optimizer state counted.
         keep: Whether rows stay for good.
-        drawn: Inputs in the window.
+        window_inputs: Examples in the window.
         needed: The most rows that a batch needs.
         more: How many times as many rows come as inputs drawn at random need, where the first
             blocks stay: for none, one, two and so on up to all blocks.
     """
-    sizes, rows = popularity.sizes, [len(one) for one in popularity.accesses]
+    sizes, rows = popularity.sizes, [len(accesses) for accesses in popularity.accesses]
     needed = needed or WorkingSet([0] * len(sizes))
     if keep:
-        return _with_kept(popularity, inputs, budget, drawn, needed, more)
+        return _with_kept(popularity, inputs, budget, window_inputs, needed, more)
     floor = _within(budget, sizes, needed.largest)
     rest = [have - least for have, least in zip(rows, floor, strict=True)]
     left = budget - sum(size * least for size, least in zip(sizes, floor, strict=True))
     share = min(1.0, left / max(1, sum(size * n for size, n in zip(sizes, rest, strict=True))))
     none = np.empty(0, dtype=np.int64)
     slots = [least + int(n * share) for least, n in zip(floor, rest, strict=True)]
-    return [Room(max(1, one), none) for one in slots]
+    return [Room(max(1, count), none) for count in slots]
 
 
 def _with_kept(
     popularity: Popularity,
     inputs: int,
     budget: int,
-    drawn: int,
+    window_inputs: int,
     needed: WorkingSet,
     more: Array | None,
 ) -> list[Room]:
-    """Keep as many of the best rows as leave room for the window, and for every batch."""
-    sizes, rows = popularity.sizes, [len(one) for one in popularity.accesses]
+    """Keep as many of the best rows as possible, with slots left for the window and every batch."""
+    sizes, rows = popularity.sizes, [len(accesses) for accesses in popularity.accesses]
     blocks = popularity.blocks
-    coming = blocks.rows * _chance(blocks.accesses, inputs, drawn)
+    coming = blocks.rows * _chance(blocks.accesses, inputs, window_inputs)
     # In bytes, after each block: rows kept, room for the window, and room for the largest batch.
-    kept, window, batch = (np.zeros(len(blocks.rows) + 1) for _ in range(3))
+    kept_bytes, window, batch = (np.zeros(len(blocks.rows) + 1) for _ in range(3))
     left, beyond = [], []
     for number, size in enumerate(sizes):
-        mine = blocks.group == number
-        keep = np.concatenate([[0], np.cumsum(np.where(mine, blocks.rows, 0))])
-        expected = np.concatenate([[0], np.cumsum(np.where(mine, coming, 0.0))])
+        in_group = blocks.group == number
+        keep = np.concatenate([[0], np.cumsum(np.where(in_group, blocks.rows, 0))])
+        expected = np.concatenate([[0], np.cumsum(np.where(in_group, coming, 0.0))])
         left.append(np.maximum(expected[-1] - expected, 0.0))
         if more is not None:
             left[number] = np.minimum(more * left[number], rows[number] - keep)
-        kept += size * keep
+        kept_bytes += size * keep
         # The number of rows that come varies by less than the root of what is expected.
         window += size * (_SPARE * left[number] + 6 * np.sqrt(left[number]))
         beyond.append(np.minimum(needed.largest[number], rows[number] - keep))
         batch += size * beyond[number]
     # A window that takes more than half is better cut short: what is kept saves more.
-    taken = kept + np.maximum(np.minimum(window, budget / 2), batch)
-    (fits,) = np.nonzero(taken <= budget)
+    total_bytes = kept_bytes + np.maximum(np.minimum(window, budget / 2), batch)
+    (fits,) = np.nonzero(total_bytes <= budget)
     best = int(fits[-1]) if len(fits) else 0
-    stays = [np.flatnonzero(mask) for mask in popularity.first(best)]
-    need = _within(budget, sizes, [int(one[best]) for one in beyond])
+    kept_rows = [np.flatnonzero(mask) for mask in popularity.first(best)]
+    need = _within(budget, sizes, [int(by_blocks[best]) for by_blocks in beyond])
     spent = sum(
-        size * (len(keep) + least) for size, keep, least in zip(sizes, stays, need, strict=True)
+        size * (len(keep) + least) for size, keep, least in zip(sizes, kept_rows, need, strict=True)
     )
-    wanted = [size * float(one[best]) for size, one in zip(sizes, left, strict=True)]
-    made = []
-    for number, keep in enumerate(stays):
+    wanted = [size * float(by_blocks[best]) for size, by_blocks in zip(sizes, left, strict=True)]
+    tier_sizes = []
+    for number, keep in enumerate(kept_rows):
         share = wanted[number] / sum(wanted) if sum(wanted) else 1 / len(sizes)
         slots = len(keep) + need[number] + int(max(0, budget - spent) * share) // sizes[number]
-        made.append(Room(min(max(slots, 1), rows[number]), keep))
-    return made
+        tier_sizes.append(Room(min(max(slots, 1), rows[number]), keep))
+    return tier_sizes
 
 
 def rows_beside(
-    popularity: Popularity, rooms: Sequence[Room], inputs: int, drawn: int
+    popularity: Popularity, rooms: Sequence[Room], inputs: int, inputs_drawn: int
 ) -> list[float]:
-    """Of each group, the rows that so many inputs are expected to touch and that do not stay.
+    """For each group, the expected number of rows that examples touch and that do not stay.
 
     Args:
         popularity: The rows in order.
         rooms: The fast tier of each group.
         inputs: Inputs of the training part.
-        drawn: How many of them.
+        inputs_drawn: How many of them.
     """
     blocks = popularity.blocks
-    coming = blocks.rows * _chance(blocks.accesses, inputs, drawn)
-    made = []
+    coming = blocks.rows * _chance(blocks.accesses, inputs, inputs_drawn)
+    row_counts = []
     for number, (room, accesses) in enumerate(zip(rooms, popularity.accesses, strict=True)):
-        stay = _chance(accesses[room.keep], inputs, drawn).sum()
-        made.append(max(0.0, float(coming[blocks.group == number].sum() - stay)))
-    return made
+        stay = _chance(accesses[room.keep], inputs, inputs_drawn).sum()
+        row_counts.append(max(0.0, float(coming[blocks.group == number].sum() - stay)))
+    return row_counts
 
 
 def lookups_beside(
-    popularity: Popularity, rooms: Sequence[Room], inputs: int, drawn: int
+    popularity: Popularity, rooms: Sequence[Room], inputs: int, inputs_drawn: int
 ) -> list[float]:
-    """Of each group, the lookups of so many inputs that are expected to find rows that do not stay.
+    """For each group, the expected number of lookups of rows that do not stay.
 
     Args:
         popularity: The rows in order.
         rooms: The fast tier of each group.
         inputs: Inputs of the training part.
-        drawn: How many of them.
+        inputs_drawn: How many of them.
     """
-    made, blocks = [], popularity.blocks
+    lookups, blocks = [], popularity.blocks
     for number, (room, accesses) in enumerate(zip(rooms, popularity.accesses, strict=True)):
-        mine = blocks.group == number
-        every = (blocks.accesses[mine] * blocks.rows[mine]).sum()
-        made.append(float(every - accesses[room.keep].sum()) * drawn / max(1, inputs))
-    return made
+        in_group = blocks.group == number
+        every = (blocks.accesses[in_group] * blocks.rows[in_group]).sum()
+        lookups.append(float(every - accesses[room.keep].sum()) * inputs_drawn / max(1, inputs))
+    return lookups
 
 
 def _within(budget: int, sizes: Sequence[int], largest: Sequence[int]) -> list[int]:
-    """So many rows of each group, or as large a share of them as a budget holds."""
+    """The largest number of rows of each group, or as large a share of it as a budget holds."""
     share = min(1.0, budget / least_bytes(sizes, largest))
     return [int(rows * share) for rows in largest]
 
@@ -246,13 +246,15 @@ def _more_apart(layout: Layout, popularity: Popularity, inputs: int) -> Array:
     pairs = zip(layout.groups, popularity.accesses, popularity.block_of(), strict=True)
     for group, accesses, block_of in pairs:
         for first, last in pairwise(group.starts):
-            mine = np.bincount(block_of[first:last], accesses[first:last], minlength=blocks)
-            beyond = np.concatenate([np.cumsum(mine[::-1])[::-1], [0.0]])
+            cold_accesses = np.bincount(
+                block_of[first:last], accesses[first:last], minlength=blocks
+            )
+            beyond = np.concatenate([np.cumsum(cold_accesses[::-1])[::-1], [0.0]])
             cold = np.maximum(cold, beyond)
     return np.asarray(inputs / np.clip(cold, 1, max(1, inputs)))
 
 
-def _chance(accesses: Array, inputs: int, drawn: int) -> Array:
-    """How likely so many inputs are to touch a row with so many accesses."""
+def _chance(accesses: Array, inputs: int, inputs_drawn: int) -> Array:
+    """The probability that some of `inputs_drawn` examples touch a row with so many accesses."""
     chance = np.minimum(accesses / max(1, inputs), 1 - 1e-9)
-    return np.asarray(-np.expm1(drawn * np.log1p(-chance)))
+    return np.asarray(-np.expm1(inputs_drawn * np.log1p(-chance)))

@@ -1,4 +1,4 @@
-"""What plans carry between the tiers: counted from the plans alone, so the same every time."""
+"""Counts rows and bytes that plans move between the tiers; the same plans give the same counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def nothing_carried() -> dict[str, int]:
 
 
 def count(carried: dict[str, int], plan: Plan, row_bytes: Sequence[int]) -> None:
-    """Add what the plan of a step carries; nothing where there is no fast tier.
+    """Add the transfers of one plan; none without a fast tier.
 
     Args:
         carried: The counts so far; changed.
@@ -53,7 +53,7 @@ def count(carried: dict[str, int], plan: Plan, row_bytes: Sequence[int]) -> None
 
 
 def found_out(carried: dict[str, int], needs: int) -> None:
-    """Add rows that a batch needed of which its plan did not know; misses are counted already."""
+    """Add lookups that the plan did not know about; their misses are counted already."""
     carried["lookups"] += needs
     carried["hits"] += needs
 

@@ -72,10 +72,10 @@ class Refresh:
     def popular(self, group: int, rows: int, chosen: Array) -> Popular:
         """What is known of a group of so many rows at the start, where some are kept."""
         known = None if self.known is None else self.known[group]
-        made = Popular(rows, chosen, self.most[group], self.decay)
+        popular = Popular(rows, chosen, self.most[group], self.decay)
         if known is not None:
-            made.begin(known, self.batches, self.every)
-        return made
+            popular.begin(known, self.batches, self.every)
+        return popular
 
 
 class Popular:
@@ -106,8 +106,8 @@ class Popular:
     def __init__(self, rows: int, chosen: Array, most: int, decay: float) -> None:
         self.chosen = np.zeros(rows, dtype=bool)
         self.chosen[chosen] = True
-        self._kept = np.asarray(chosen, dtype=np.int64)
-        self.number = len(self._kept)
+        self._kept_rows = np.asarray(chosen, dtype=np.int64)
+        self.number = len(self._kept_rows)
         self._most = most
         self._decay = np.array([decay, decay ** (1 / LONGER)])
         # Recent and all accesses side by side, and the batches that they come from. New ones gain
@@ -137,24 +137,24 @@ class Popular:
 
     def worth(self, rows: Array) -> Array:
         """What rows are worth: the accesses to expect of as many batches as are recent."""
-        made = np.empty(len(rows), dtype=np.float32)
+        worth = np.empty(len(rows), dtype=np.float32)
         recent, over = self._batches / self._weight
         now, longer = 1 / self._weight
-        _judge(rows, self._counts, float(now), float(longer), recent / max(over, 1e-9), made)
-        return made
+        _judge(rows, self._counts, float(now), float(longer), recent / max(over, 1e-9), worth)
+        return worth
 
     def choose(self) -> Array:
         """Choose anew; gives the rows that were chosen before and are so no longer."""
-        kept = self._kept[self.chosen[self._kept]]
+        kept_rows = self._kept_rows[self.chosen[self._kept_rows]]
         room = np.empty(max(map(len, self._seen), default=0), dtype=np.int64)
-        others = [room[: _mark(one, self.chosen, room)].copy() for one in self._seen]
-        rows = np.concatenate([kept, *others])
-        before = len(kept)
+        others = [room[: _mark(rows_seen, self.chosen, room)].copy() for rows_seen in self._seen]
+        rows = np.concatenate([kept_rows, *others])
+        before = len(kept_rows)
         self._seen = []
         stays = self._best(rows)
         self.chosen[rows] = stays
-        self._kept = rows[stays]
-        self.number = len(self._kept)
+        self._kept_rows = rows[stays]
+        self.number = len(self._kept_rows)
         self._fade()
         return rows[:before][~stays[:before]]
 
@@ -221,12 +221,12 @@ def _judge(
 
 
 @compiled
-def _mark(rows: Array, chosen: Array, found: Array) -> int:
+def _mark(rows: Array, chosen: Array, newly_chosen: Array) -> int:
     """Mark rows as chosen that are not, and write them down; returns how many they are."""
     count = 0
     for k in range(len(rows)):
         if not chosen[rows[k]]:
             chosen[rows[k]] = True
-            found[count] = rows[k]
+            newly_chosen[count] = rows[k]
             count += 1
     return count

@@ -92,12 +92,12 @@ class Tier:
 
     def keeps_all(self, group: GroupPlan, n: int) -> Array:
         """Whether all rows of each input are kept, and so in the fast tier by now."""
-        kept = (self.last_use[group.slots.numpy()[:, :n]] == tiers.KEPT).all(axis=0)
-        for one in group.lists.values():
-            others = self.last_use[one.slots.numpy()] != tiers.KEPT
-            before = np.concatenate([[0], np.cumsum(others)])[one.offsets.numpy()]
-            kept &= np.diff(before)[:n] == 0
-        return kept
+        all_kept = (self.last_use[group.slots.numpy()[:, :n]] == tiers.KEPT).all(axis=0)
+        for list_slots in group.lists.values():
+            others = self.last_use[list_slots.slots.numpy()] != tiers.KEPT
+            before = np.concatenate([[0], np.cumsum(others)])[list_slots.offsets.numpy()]
+            all_kept &= np.diff(before)[:n] == 0
+        return all_kept
 
     def emit(
         self,
@@ -126,7 +126,8 @@ class Tier:
             touched = replace(touched, rows=self._slots(touched.rows))
         slots = self._slots(group.slots)
         lists = {
-            k: ListSlots(self._slots(one.slots), one.offsets) for k, one in group.lists.items()
+            k: ListSlots(self._slots(list_slots.slots), list_slots.offsets)
+            for k, list_slots in group.lists.items()
         }
         if self.popular is not None:
             if self.kept_rows < self.popular.number:  # some that are chosen were not needed since
@@ -161,7 +162,7 @@ class Tier:
         self.leaving = self.leaving[:0]
         away_rows = np.empty(len(away), dtype=np.int64)
         away_slots = np.empty(len(away), dtype=np.int32)
-        gone = tiers.send_away(
+        freed = tiers.send_away(
             away,
             self.slot_of,
             self.last_use,
@@ -171,9 +172,9 @@ class Tier:
             away_rows,
             away_slots,
         )
-        self.n_free += gone
-        self.wanted -= gone
-        return _moves(away_rows[:gone], away_slots[:gone])
+        self.n_free += freed
+        self.wanted -= freed
+        return _moves(away_rows[:freed], away_slots[:freed])
 
     def _make_room(
         self, popular: Popular, step: int, window: Sequence[Array], ahead: Array

@@ -1,4 +1,4 @@
-"""A fast tier of limited size: some rows stay in it, others come for the batches that need them."""
+"""Plans a fast tier of limited size: popular rows stay in it, other rows come and go."""
 
 from __future__ import annotations
 
@@ -23,21 +23,20 @@ from slipstream.tables.spec import Layout
 class Tiered:
     """Plans which rows are brought into the fast tier, and which leave it, looking ahead.
 
-    A row that a batch in the window needs is never sent away. The window is as long as its rows
-    fit, up to `window` batches: what does not fit makes it shorter, never wrong. A batch that does
-    not fit even alone is trained in the slow tier. Nothing that decides reads the clock: the same
-    batches give the same plans.
+    A row that a batch in the window needs is never evicted. The window has at most `window`
+    batches, and fewer if their rows do not fit. A batch that does not fit even alone is trained in
+    the slow tier. Planning never reads the clock: the same batches give the same plans.
 
-    Which rows are kept can be chosen anew on the way. A row that is chosen comes with the next
-    batch that needs it, and stays; one that is no longer leaves with the next plan, or when the
-    window needs it no more.
+    The kept rows can be chosen anew during training. A newly chosen row comes with the next batch
+    that needs it, and stays. A row that is no longer chosen leaves with the next plan, or as soon
+    as no batch in the window needs it.
 
     Args:
         layout: Tables and features.
         singles: The names of the columns in the block of single ids, in order.
         rooms: The fast tier of each group.
         window: The most batches to look ahead, the current one among them.
-        refresh: When kept rows are chosen anew; None keeps the same ones for good.
+        refresh: When kept rows are chosen anew; None never does.
         split: Whether inputs whose rows are all kept come first in their batch, as a part of it.
     """
 
@@ -67,45 +66,53 @@ class Tiered:
         update: bool,
         moves: Moving | None = None,
     ) -> Iterator[Placed]:
-        """Where the rows of each batch are, what comes before it and what leaves after it."""
+        """Where the rows of each batch are, which come before it, and which leave after it."""
         self._tiers = self._fresh()  # plans do not depend on what was placed before
         coming = (self._read(batch, update, moves) for batch in batches)
         waiting: deque[_Waiting] = deque()
-        held = next(coming, None)
+        next_batch = next(coming, None)
         number = step
-        while held is not None or waiting:
+        while next_batch is not None or waiting:
             if self._refresh is not None and self._refresh.due(number):
-                known = [one.read for one in waiting] + ([held] if held is not None else [])
+                known = [waiting_batch.read for waiting_batch in waiting] + (
+                    [next_batch] if next_batch is not None else []
+                )
                 for place, tier in enumerate(self._tiers):
-                    tier.choose([one.rows[place] for one in known], number)
-            while held is not None and len(waiting) < self._window:
-                if (after := self._enter(held, number, len(waiting))) is None:
+                    tier.choose([read.rows[place] for read in known], number)
+            while next_batch is not None and len(waiting) < self._window:
+                if (after := self._enter(next_batch, number, len(waiting))) is None:
                     break
-                waiting.append(_Waiting(held, after))
-                held = next(coming, None)
+                waiting.append(_Waiting(next_batch, after))
+                next_batch = next(coming, None)
             if waiting:
                 first, after = waiting.popleft()
-                yield self._emit(first, after, number, [one.read for one in waiting], held)
+                yield self._emit(
+                    first,
+                    after,
+                    number,
+                    [waiting_batch.read for waiting_batch in waiting],
+                    next_batch,
+                )
             else:
-                assert held is not None, "there is a batch, in the window or before it"
-                first, held = held, next(coming, None)
-                yield self._aside(first, number, held)
+                assert next_batch is not None, "there is a batch, in the window or before it"
+                first, next_batch = next_batch, next(coming, None)
+                yield self._aside(first, number, next_batch)
             number += 1
 
     def _enter(self, read: _Read, first: int, place: int) -> int | None:
-        """Let a batch into the window at some place, where its rows fit.
+        """Add a batch to the window if its rows fit.
 
         Returns:
-            The step whose write-backs it waits for; None where it does not fit.
+            The step whose write-backs it waits for; None if it does not fit.
         """
         each = list(zip(self._tiers, read.rows, strict=True))
-        found = [tier.survey(rows, first) for tier, rows in each]
-        if not all(tier.fits(new) for tier, (new, _) in zip(self._tiers, found, strict=True)):
+        surveys = [tier.survey(rows, first) for tier, rows in each]
+        if not all(tier.fits(new) for tier, (new, _) in zip(self._tiers, surveys, strict=True)):
             return None
-        for (tier, rows), (new, _) in zip(each, found, strict=True):
+        for (tier, rows), (new, _) in zip(each, surveys, strict=True):
             tier.enter(rows, new, first + place)
         self._count(read)
-        return max((after for _, after in found), default=0)
+        return max((after for _, after in surveys), default=0)
 
     def _count(self, read: _Read) -> None:
         if self._refresh is not None and self._refresh.every:
@@ -113,34 +120,34 @@ class Tiered:
                 tier.count(rows)
 
     def _emit(
-        self, first: _Read, after: int, number: int, window: list[_Read], held: _Read | None
+        self, first: _Read, after: int, number: int, window: list[_Read], next_batch: _Read | None
     ) -> Placed:
-        """The first batch of the window leaves it, with its rows in the fast tier."""
+        """Take the first batch out of the window; its rows are in the fast tier."""
         placed = []
         for place, (tier, group) in enumerate(zip(self._tiers, first.groups, strict=True)):
-            behind = [one.rows[place] for one in window]
-            ahead = held.rows[place] if held is not None else None
+            behind = [later_batch.rows[place] for later_batch in window]
+            ahead = next_batch.rows[place] if next_batch is not None else None
             placed.append(tier.emit(group, first.rows[place], number, behind, ahead))
         return Placed(first.batch, tuple(placed), after, first.parts)
 
-    def _aside(self, first: _Read, number: int, held: _Read | None) -> Placed:
-        """A batch whose rows do not fit even alone is trained in the slow tier, in one part."""
+    def _aside(self, first: _Read, number: int, next_batch: _Read | None) -> Placed:
+        """Place a batch that does not fit even alone: the slow tier trains it, in one part."""
         self._count(first)
         placed = []
         for place, (tier, group) in enumerate(zip(self._tiers, first.groups, strict=True)):
-            ahead = held.rows[place] if held is not None else None
+            ahead = next_batch.rows[place] if next_batch is not None else None
             placed.append(tier.aside(group, first.rows[place], number, ahead))
         return Placed(first.batch, tuple(placed), number - 1)
 
     def _fresh(self) -> list[Tier]:
-        """The tiers as they are before the first batch."""
-        made = []
+        """The tiers before the first batch."""
+        tiers = []
         for number, (group, room) in enumerate(zip(self._groups, self._rooms, strict=True)):
             popular = None
             if self._refresh is not None:
                 popular = self._refresh.popular(number, group.rows, room.keep)
-            made.append(Tier(group.rows, room, popular))
-        return made
+            tiers.append(Tier(group.rows, room, popular))
+        return tiers
 
     look = None
 
@@ -150,11 +157,11 @@ class Tiered:
         return self._split
 
     def kept(self) -> list[Moves]:
-        """The rows that are in the fast tier, and their slots: after the last plan, or at first."""
+        """The rows in the fast tier and their slots: after the last plan, or at the start."""
         return [tier.held() for tier in self._tiers]
 
     def _read(self, batch: Batch, update: bool, moves: Moving | None) -> _Read:
-        """A batch with the rows that it needs, and those of them that it moves."""
+        """A batch with the rows that it needs, and the rows that it updates."""
         batch, parts = self._in_parts(batch)
         groups = self._resident.plan(batch.ids, batch.lists, batch.n_valid)
         rows = [_rows(group) for group in groups]
@@ -168,9 +175,9 @@ class Tiered:
         """The batch, split if that is wanted, and where its parts begin."""
         if not self._split:
             return batch, ()
-        found = self._resident.plan(batch.ids, batch.lists, batch.n_valid, update=False)
+        groups = self._resident.plan(batch.ids, batch.lists, batch.n_valid, update=False)
         popular = np.ones(batch.n_valid, dtype=bool)
-        for tier, group in zip(self._tiers, found, strict=True):
+        for tier, group in zip(self._tiers, groups, strict=True):
             popular &= tier.keeps_all(group, batch.n_valid)
         return in_two(batch, popular)
 
