@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -35,19 +36,17 @@ GOALS = (
 
 def batches(batch_size: int) -> list[tuple[Tensor, Tensor, Tensor]]:
     """Ids by the power laws of the shape, dense values and labels."""
-    from slipstream.data.synthetic.powerlaw import PowerLaw
+    from slipstream.data.synthetic.power_law import PowerLaw
 
-    generator = torch.Generator().manual_seed(1)
-    laws = [PowerLaw.over(rows, 1.1, torch.device("cpu")) for rows in table_rows()]
+    random, generator = np.random.default_rng(1), torch.Generator().manual_seed(1)
+    laws = [PowerLaw.over(rows, 1.1) for rows in table_rows()]
     made = []
     for _ in range(BATCHES):
-        high = torch.randint(0, 1 << 32, (batch_size, len(laws)), generator=generator)
-        low = torch.randint(0, 1 << 32, (batch_size, len(laws)), generator=generator)
-        words = (high << 32) | low
-        ids = torch.stack([law.draw(words[:, c]) for c, law in enumerate(laws)], 1)
+        words = random.integers(0, 1 << 64, (len(laws), batch_size), dtype=np.uint64)
+        ids = np.stack([law.draw(w) for law, w in zip(laws, words, strict=True)], 1, dtype=np.int32)
         dense = torch.rand(batch_size, 13, generator=generator)
         labels = (torch.rand(batch_size, generator=generator) < 0.25).float()
-        made.append((ids.to(torch.int32), dense, labels))
+        made.append((torch.from_numpy(ids), dense, labels))
     return made
 
 

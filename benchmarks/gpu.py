@@ -278,9 +278,9 @@ def _end(child: BaseProcess) -> None:
         child.kill()
 
 
-def prepared(made: set[Made], folder: Path, device: str) -> None:
+def prepared(made: set[Made], folder: Path) -> None:
     """Have the data sets, each made by a process of its own; jobs tell of one that is missing."""
-    making = [SERVER.Process(target=make, args=(one, folder, device)) for one in made]
+    making = [SERVER.Process(target=make, args=(one, folder)) for one in made]
     for one in making:
         one.start()
     for one in making:
@@ -323,11 +323,11 @@ def _measure(asked: argparse.Namespace, folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     compiling = [Thread(target=warmed, args=(job, folder)) for job in warming(groups)]
     if compiling:
-        prepared({FEW}, folder, "cpu")
+        prepared({FEW}, folder)
     for thread in compiling:
         thread.start()
     all_data = {data_of(job, asked.tiny, asked.inputs) for some in groups for job in some}
-    prepared(all_data, folder, device)
+    prepared(all_data, folder)
     made = time.monotonic() - begun
     for thread in compiling:
         thread.join()

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from slipstream.data.inputs import Inputs
 from slipstream.data.schema import Column, Schema, Table
 from slipstream.data.synthetic.drift import Drift
+from slipstream.data.synthetic.generator import ExampleGenerator
 from slipstream.data.synthetic.shapes import SHAPES, ColumnShape, Shape, TableShape
-from slipstream.data.synthetic.teacher import Tally, Teacher, dense_values
-from slipstream.data.synthetic.world import World
+from slipstream.data.synthetic.synth import pack
+from slipstream.data.synthetic.teacher import Labels, OracleScores, Teacher
 from slipstream.data.writer import DatasetWriter
 
 # Rows of the 26 tables of Criteo Terabyte where ids are taken modulo 40 million: 187,767,399.
@@ -63,21 +63,21 @@ def shape_of(made: Made) -> Shape:
     return replace(shape, tables=tuple(fewer)).with_exponent(made.exponent)
 
 
-def make(made: Made, folder: Path, device: str) -> Path:
+def make(made: Made, folder: Path) -> Path:
     """Pack a data set into a folder; gives where it lies.
 
     Args:
         made: Which.
         folder: Where data sets are; one that is there already is taken as it is.
-        device: Where to compute.
     """
     out = folder / made.name
     if (out / "manifest.json").is_file():
         return out
     shape = shape_of(made)
     ends = np.cumsum([made.inputs, _VALIDATION // made.smaller, _EVALUATION // made.smaller])
-    world = World(shape, int(ends[-1]), 0, Drift.parse("none"), device)
-    teacher, values = Teacher(world, shape.positives), torch.from_numpy(dense_values()).to(device)
+    generator = ExampleGenerator(shape, int(ends[-1]), 0, Drift.parse("none"))
+    teacher = Teacher(generator, shape.positives)
+    ids = {table.name: np.arange(table.rows, dtype=np.int32) for table in shape.tables}
     schema = Schema(
         tables=tuple(Table(one.name, one.rows, one.rows - 1) for one in shape.tables),
         columns=tuple(Column(one.name, one.table, one.kind) for one in shape.columns),
@@ -85,38 +85,35 @@ def make(made: Made, folder: Path, device: str) -> Path:
         label="click",
     )
 
-    def packed(rows: torch.Tensor) -> tuple[Inputs, torch.Tensor, torch.Tensor]:
-        raw = world.draw(rows)
-        labels, bins = teacher.teach(raw)
-        ids = torch.stack([raw.columns[one.name] for one in schema.singles], 1)
-        dense = torch.stack([values.index_select(0, one + 1) for one in raw.dense], 1)
-        arrays = (one.cpu().numpy() for one in (labels, ids.int(), dense))
-        return Inputs(*arrays), labels, bins
+    def pack_chunk(numbers: np.ndarray) -> tuple[Inputs, Labels]:
+        raw = generator.draw(numbers)
+        labels = teacher.label(raw)
+        return pack(raw, labels.labels, schema, ids), labels
 
     oracle = {}
     source = {"kind": "benchmark", **made._asdict(), "files": []}
     with DatasetWriter(out, schema, source=source, force=True) as writer:
         bounds = zip(("train", "validation", "evaluation"), [0, *ends[:-1]], ends, strict=True)
         for part, start, stop in bounds:
-            tally = Tally.empty()
-            for inputs, labels, bins in world.map(packed, int(start), int(stop)):
-                tally.add(bins, labels)
+            scores = OracleScores()
+            for inputs, labels in generator.map_chunks(pack_chunk, int(start), int(stop)):
+                scores.add(labels.bins, labels.labels)
                 writer.append(part, inputs)
-            oracle[part] = tally.scores()
-        counts = {one.name: _expected(one, made.inputs, device) for one in shape.tables}
+            oracle[part] = scores.scores()
+        counts = {one.name: _expected(one, made.inputs) for one in shape.tables}
         return writer.finish(counts, oracle={k: v for k, v in oracle.items() if v})
 
 
-def _expected(table: TableShape, inputs: int, device: str) -> np.ndarray:
+def _expected(table: TableShape, inputs: int) -> np.ndarray:
     """How often each row of a table is expected among so many inputs.
 
     Rows that are expected less than once share out what is expected of all of them: some of them
     come, and who makes room for rows must know how many.
     """
-    ranks = torch.arange(1, table.rows + 1, dtype=torch.float64, device=device)
+    ranks = np.arange(1, table.rows + 1, dtype=np.float64)
     law = ranks**-table.exponent
     expected = law * (inputs / law.sum())
-    counts = expected.round().long()
+    counts = expected.round().astype(np.int64)
     rare = int((counts > 0).sum())
     counts[rare : rare + round(float(expected[rare:].sum()))] = 1
-    return np.asarray(counts.cpu().numpy())
+    return counts

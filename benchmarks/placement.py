@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from slipstream.data.batch import Batch
-from slipstream.data.synthetic.powerlaw import PowerLaw
+from slipstream.data.synthetic.power_law import PowerLaw
 from slipstream.data.synthetic.shapes import SHAPES
 from slipstream.pipeline.place.budget import rooms
 from slipstream.pipeline.place.counting import count, nothing_carried, per_input
@@ -71,17 +71,15 @@ class Figures:
 def drawn(batch_size: int, count: int) -> list[Batch]:
     """Batches of ids by the power laws of the shape."""
     shape = SHAPES["criteo-kaggle"]
-    device = torch.device("cpu")
-    laws = [PowerLaw.over(one.rows, one.exponent, device) for one in shape.tables]
-    generator = torch.Generator().manual_seed(1)
+    laws = [PowerLaw.over(table.rows, table.exponent) for table in shape.tables]
+    random = np.random.default_rng(1)
     numbers, ones = torch.arange(batch_size), torch.ones(batch_size)
     made = []
     for _ in range(count):
-        high, low = torch.randint(0, 1 << 32, (2, len(laws), batch_size), generator=generator)
-        words = (high << 32) | low
-        ids = torch.stack([law.draw(one) for law, one in zip(laws, words, strict=True)], 1)
+        words = random.integers(0, 1 << 64, (len(laws), batch_size), dtype=np.uint64)
+        ids = np.stack([law.draw(w) for law, w in zip(laws, words, strict=True)], 1, dtype=np.int32)
         dense = torch.zeros(batch_size, 0)
-        made.append(Batch(numbers, ones, ones, dense, ids.to(torch.int32), batch_size, 0))
+        made.append(Batch(numbers, ones, ones, dense, torch.from_numpy(ids), batch_size, 0))
     return made
 
 

@@ -1,8 +1,8 @@
-"""How skewed built-in data is, beside published figures: two tables and docs/access-curves.svg.
+"""How skewed built-in data is, beside published figures: a table and docs/access-curves.svg.
 
     python benchmarks/skew.py [--rows N] [--out docs]
 
-The tables go to standard output as Markdown. Needs 2 GB of memory, and room for one
+The table goes to standard output as Markdown. Needs 2 GB of memory, and room for one
 data set at a time in the temporary folder: 3 GB with the default number of rows.
 """
 
@@ -52,6 +52,11 @@ class Curve:
     counts: np.ndarray
 
     @property
+    def name(self) -> str:
+        """The shape, and whether every row of it is there."""
+        return self.recipe.shape + ("" if self.recipe.min_count else ", every row")
+
+    @property
     def points(self) -> list[tuple[float, float]]:
         """Its access curve."""
         return [(float(a), float(b)) for a, b in zip(*access_curve(self.counts), strict=True)]
@@ -60,7 +65,7 @@ class Curve:
     def cells(self) -> list[str]:
         """What a table says of it."""
         shares = [f"{top_share(self.counts, share) * 100:.1f} %" for share in SHARES]
-        return [self.recipe.shape, f"{self.recipe.rows:,}", f"{len(self.counts):,}", *shares]
+        return [self.name, f"{self.recipe.rows:,}", f"{len(self.counts):,}", *shares]
 
 
 def measure(recipe: Recipe) -> Curve:
@@ -80,7 +85,7 @@ def markdown(names: list[str], rows: list[list[str]]) -> str:
 
 
 def table(curves: list[Curve]) -> str:
-    """The curves in rows, and below them what was published."""
+    """The curves in rows, and below them the published figures."""
     tops = [f"top {share * 100:g} %" for share in SHARES]
     rows = [curve.cells for curve in curves]
     for point in PUBLISHED:
@@ -88,15 +93,14 @@ def table(curves: list[Curve]) -> str:
     return markdown(["shape", "inputs drawn", "ids in tables", *tops], rows)
 
 
-def plot(shapes: list[Curve], whole: Curve) -> Plot:
+def plot(curves: list[Curve]) -> Plot:
     """The access curves, and the published figures, each "at least": a curve should pass above."""
-    series = [
-        Series(curve.recipe.shape, curve.recipe.shape, number, curve.points)
-        for number, curve in enumerate(shapes, 1)
-    ]
-    name = f"{whole.recipe.shape}, every row (dashed)"
-    colour = 1 + SHAPES.index(whole.recipe.shape)
-    series.append(Series("whole", name, colour, whole.points, dashed=True))
+    series = []
+    for curve in curves:
+        every_row = not curve.recipe.min_count
+        name = curve.name + (" (dashed)" if every_row else "")
+        colour = 1 + SHAPES.index(curve.recipe.shape)
+        series.append(Series(curve.name, name, colour, curve.points, dashed=every_row))
     for point in PUBLISHED:
         text = f"{point.name}, {point.rows * 100:g} %: {point}"
         series.append(Series(text, text, 0, [(point.rows, point.accesses)], line=False))
@@ -120,12 +124,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs"), help="folder of the figure")
     options = parser.parse_args()
     rows = options.rows
-    shapes = [measure(Recipe(s, max(1, rows // 10) if s == "small" else rows)) for s in SHAPES]
-    print(table(shapes), end="\n\n", flush=True)
-    whole = [measure(Recipe("criteo-kaggle", n, min_count=0)) for n in (rows, 4 * rows)]
-    print(table(whole), flush=True)
+    recipes = [Recipe(s, max(1, rows // 10) if s == "small" else rows) for s in SHAPES]
+    curves = [measure(recipe) for recipe in (*recipes, Recipe("criteo-kaggle", rows, min_count=0))]
+    print(table(curves), flush=True)
     options.out.mkdir(parents=True, exist_ok=True)
-    drawn = standalone(plot(shapes, whole[-1]))
+    drawn = standalone(plot(curves))
     (options.out / "access-curves.svg").write_text(drawn, encoding="utf-8")
 
 

@@ -283,7 +283,7 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory() as folder:
             made = Made("kaggle", 1.05, asked.inputs, asked.smaller)
-            data = make(made, Path(folder), asked.device)
+            data = make(made, Path(folder))
             asked.seconds -= time.monotonic() - begun
             wrong = soak(Dataset.open(data), asked, lambda text: print(text, flush=True))
     finally:

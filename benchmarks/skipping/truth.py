@@ -12,10 +12,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from slipstream import Recipe
-from slipstream.data.synthetic.teacher import chances
+from slipstream.data.synthetic.teacher import CHANCES, Teacher
 
 Array = np.ndarray
 PARTS = ("train", "validation", "evaluation")
@@ -37,12 +36,11 @@ class Expected(NamedTuple):
 
 def true_chances(recipe: Recipe, part: str = "evaluation") -> Array:
     """The chance of each input of a part to be positive."""
-    world = recipe.world("cpu")
-    teacher = recipe.teacher(world)
+    generator = recipe.generator()
+    teacher = Teacher(generator, recipe.share)
     start, stop = recipe.parts()[part]
-    of_bin = chances()
-    bins = [teacher.teach(inputs)[1] for inputs in world.map(world.draw, start, stop)]
-    return of_bin[torch.cat(bins).numpy()] if bins else of_bin[:0]
+    drawn = generator.map_chunks(generator.draw, start, stop)
+    return np.concatenate([CHANCES[teacher.label(examples).bins] for examples in drawn])
 
 
 def expected(logits: Array, chance: Array) -> Expected:

@@ -70,7 +70,6 @@ def test_read_goes_through_every_input(clicks):
         (("data", "show", "nowhere"), 2, "nowhere is not a packed data set"),
         (("data", "verify", "."), 2, "has no manifest.json"),
         (("data", "shw", "x"), 2, "show"),
-        (("synth", "--device", "cuba", "--out", "x"), 2, "no device 'cuba'"),
         (("synth", "--raw", "criteo", "--min-count", "3", "--out", "x"), 2, "--min-count"),
         (("synth", "--out", "."), 2, "current folder"),
         (("data", "read", "{clicks}", "--part", "test"), 2, "There is no part 'test'"),

@@ -36,7 +36,7 @@ def gpu():
 def folder(gpu, tmp_path_factory):
     made = tmp_path_factory.mktemp("data")
     for job in ({"shape": "kaggle", "exponent": 1.05}, {"shape": "terabyte", "exponent": 1.05}):
-        gpu.make(gpu.data_of(job, tiny=True), made, "cpu")
+        gpu.make(gpu.data_of(job, tiny=True), made)
     return made
 
 

@@ -38,9 +38,6 @@ def synth(
     raw: str | None = typer.Option(
         None, help="Write a raw log of this format instead: criteo, avazu or taobao."
     ),
-    device: str = typer.Option(
-        "cpu", help="Where to compute: cpu or cuda. The bytes are the same."
-    ),
     force: bool = typer.Option(False, "--force", help="Replace an existing data set or log."),
 ) -> None:
     """Generate synthetic data with popular and rare values, and labels from a known model.
@@ -63,10 +60,10 @@ def synth(
                 "A raw log has no ids, so --min-count has no effect with --raw. Omit it."
             )
         with progress_bar("writing", rows, "rows") as advance:
-            write_raw(recipe, raw, to, force=force, device=device, progress=advance)
+            write_raw(recipe, raw, to, force=force, progress=advance)
     else:
         with progress_bar("generating", rows, "rows") as advance:  # each row counts twice
-            synthesize(recipe, to, force=force, device=device, progress=lambda n: advance(n / 2))
+            synthesize(recipe, to, force=force, progress=lambda n: advance(n / 2))
     seconds = time.perf_counter() - begun
     rate = compact(rows / seconds)
     print_line(f"{to}: {rows:,} rows of {shape} in {seconds:.1f} s ({rate} rows/s)")

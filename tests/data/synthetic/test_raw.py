@@ -3,22 +3,20 @@ from __future__ import annotations
 import gzip
 import math
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from slipstream.data.dataset import Dataset
 from slipstream.data.dictionary import decode
-from slipstream.data.synthetic import raw, world
+from slipstream.data.synthetic import generator
+from slipstream.data.synthetic.generator import FIRST_TIME
 from slipstream.data.synthetic.raw import write_raw
 from slipstream.data.synthetic.shapes import SHAPES
 from slipstream.data.synthetic.synth import Recipe, synthesize
-from slipstream.data.synthetic.world import FIRST_TIME
 from slipstream.errors import ConfigError, DataError
 
 AVAZU_HEADER = (
@@ -40,13 +38,6 @@ def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, shape in SHAPES.items():
         tables = tuple(replace(table, rows=min(table.rows, 2_000)) for table in shape.tables)
         monkeypatch.setitem(SHAPES, name, replace(shape, tables=tables))
-
-
-@pytest.fixture
-def threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def lines(format: str, folder: Path) -> list[list[str]]:
@@ -149,25 +140,15 @@ def test_a_taobao_item_has_one_category(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["log", "log.gz"])
 @pytest.mark.parametrize("format", FORMATS)
-def test_bytes_do_not_depend_on_the_chunk_size(
+def test_bytes_do_not_depend_on_threads_and_chunks(
     format: str, ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(generator, "THREADS", 1)
     whole = write_raw(RECIPES[format], format, tmp_path / f"whole.{ending}")
-    monkeypatch.setattr(world, "ELEMENTS_AT_ONCE", 777)
-    monkeypatch.setattr(raw, "_BLOCK", 100)
+    monkeypatch.setattr(generator, "THREADS", 2)
+    monkeypatch.setattr(generator, "CHUNK_VALUES", 777)
     pieces = write_raw(RECIPES[format], format, tmp_path / f"pieces.{ending}")
     assert whole.read_bytes() == pieces.read_bytes()
-
-
-@pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize("format", FORMATS)
-def test_bytes_do_not_depend_on_the_number_of_threads(format: str, tmp_path: Path) -> None:
-    recipe = replace(RECIPES[format], rows=40_000)  # torch keeps to one thread below 32,768
-    written = []
-    for number in (1, 2):
-        torch.set_num_threads(number)
-        written.append(write_raw(recipe, format, tmp_path / str(number)).read_bytes())
-    assert written[0] == written[1]
 
 
 def test_another_seed_gives_another_log(tmp_path: Path) -> None:
@@ -237,7 +218,7 @@ def test_parent_folders_are_made(tmp_path: Path) -> None:
 
 
 def test_progress_is_told_every_row_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world, "ELEMENTS_AT_ONCE", 1_024 * 20 // torch.get_num_threads())
+    monkeypatch.setattr(generator, "CHUNK_VALUES", 1_024 * 20)
     done: list[int] = []
     write_raw(RECIPES["taobao"], "taobao", tmp_path / "log", progress=done.append)
     assert done == [1_024, 1_024, 952]

@@ -1,13 +1,13 @@
-"""How popularity and the teacher change over the inputs of built-in data."""
+"""How popularity and the teacher change over the examples of built-in data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from slipstream.data.synthetic.bits import high32
+from slipstream.data.inputs import Array
+from slipstream.data.synthetic.random_words import shares
 from slipstream.errors import ConfigError
 
 _SUBJECTS = ("popularity", "teacher")
@@ -15,33 +15,29 @@ _SUBJECTS = ("popularity", "teacher")
 
 @dataclass(frozen=True)
 class Change:
-    """`none`; `gradual`, each row at its own moment, spread evenly over the inputs; or `sudden`.
-
-    A row has two versions of itself, and `version` says which one is in force.
-    """
+    """`none`; `gradual`, each row at its own moment; or `sudden`, all rows at one moment."""
 
     kind: str = "none"
-    share: float = 0.0
+    moment: float = 0.0
 
-    def version(self, moment: Tensor, words: Tensor) -> Tensor:
-        """0 or 1 for each row.
+    def has_happened(self, moments: Array, words: Array) -> Array:
+        """Whether each row has changed.
 
         Args:
-            moment: How much of the data has passed, from 0 to 2^32.
+            moments: The share of the log that has passed, from 0 to 1.
             words: A random word for each row.
         """
         if self.kind == "none":
-            return torch.zeros_like(moment)
-        switch = high32(words) if self.kind == "gradual" else round(self.share * 2**32)
-        return (moment >= switch).long()
+            return np.zeros(len(moments), dtype=bool)
+        return moments >= (shares(words) if self.kind == "gradual" else self.moment)
 
     def __str__(self) -> str:
-        return f"sudden@{self.share:g}" if self.kind == "sudden" else self.kind
+        return f"sudden@{self.moment:g}" if self.kind == "sudden" else self.kind
 
 
 @dataclass(frozen=True)
 class Drift:
-    """The changes of which rows are popular, and of what makes an input positive."""
+    """The changes of which rows are popular, and of what makes an example positive."""
 
     popularity: Change = Change()
     teacher: Change = Change()
@@ -51,7 +47,7 @@ class Drift:
         """The drift that a user wrote.
 
         Example:
-            >>> Drift.parse("popularity=gradual,teacher=sudden@0.5").teacher.share
+            >>> Drift.parse("popularity=gradual,teacher=sudden@0.5").teacher.moment
             0.5
         """
         changes = dict.fromkeys(_SUBJECTS, Change())
@@ -71,16 +67,14 @@ class Drift:
 
 
 def _parse_change(text: str) -> Change:
-    kind, at, share = text.partition("@")
+    kind, at, moment = text.partition("@")
     if kind in ("none", "gradual") and not at:
         return Change(kind)
-    if kind == "sudden" and at:
-        try:
-            value = float(share)
-        except ValueError:
-            value = -1.0
-        if 0 <= value <= 1:
-            return Change("sudden", value)
+    try:
+        if kind == "sudden" and 0 <= float(moment) <= 1:
+            return Change("sudden", float(moment))
+    except ValueError:
+        pass
     raise ConfigError(
         f"Drift {text!r} is not known; write none, gradual, or sudden@SHARE with a share of the "
         "inputs from 0 to 1, such as sudden@0.5."

@@ -15,7 +15,7 @@ class TableShape:
     Args:
         name: The table's name.
         rows: How many values there are to draw from.
-        exponent: Of the power law by which they are drawn.
+        exponent: The exponent of the power law by which they are drawn.
         values: How raw values look.
         missing: Whether the second most popular value stands for a missing one.
     """
@@ -38,7 +38,7 @@ class ColumnShape:
         lengths: The shortest and longest list, for a list column.
         favourites_of: A column whose values have favourites here that they return to.
         decided_by: A column whose value decides this one's (an item its category).
-        clock: The value is the hour of the input's time.
+        clock: The value is the hour of the example's time.
         mixes: Whether the column has pairwise effects.
     """
 
@@ -84,24 +84,31 @@ def _own_tables(
     sizes: dict[str, int],
     *,
     exponents: dict[str, float] | None = None,
-    values: ValueKind = "hex",
-    missing: tuple[str, ...] = (),
-    mixes: tuple[str, ...] = (),
-    numbers: tuple[str, ...] = (),
+    numbers: str = "",
+    missing: str = "",
+    mixes: str = "",
 ) -> tuple[tuple[TableShape, ...], tuple[ColumnShape, ...]]:
-    """Single columns with a table each."""
+    """Single columns with a table each.
+
+    Args:
+        sizes: The rows of each table.
+        exponents: Exponents that differ from those for the table's size.
+        numbers: The tables whose raw values are whole numbers.
+        missing: The tables with a missing value.
+        mixes: The columns with pairwise effects.
+    """
+    exponents = {name: _exponent(rows) for name, rows in sizes.items()} | (exponents or {})
     tables = tuple(
         TableShape(
             name,
             rows,
-            (exponents or {}).get(name, _exponent(rows)),
-            "int" if name in numbers else values,
-            name in missing,
+            exponents[name],
+            "int" if name in numbers.split() else "hex",
+            name in missing.split(),
         )
         for name, rows in sizes.items()
     )
-    columns = tuple(ColumnShape(name, name, mixes=name in mixes) for name in sizes)
-    return tables, columns
+    return tables, tuple(ColumnShape(name, name, mixes=name in mixes.split()) for name in sizes)
 
 
 def _exponent(rows: int) -> float:
@@ -109,67 +116,52 @@ def _exponent(rows: int) -> float:
     return 0.8 if rows < 100 else 1.0 if rows < 100_000 else 1.1
 
 
+def _sizes(names: str, rows: list[int]) -> dict[str, int]:
+    return dict(zip(names.split(), rows, strict=True))
+
+
 def _small() -> Shape:
-    sizes = {"site": 3_000, "app": 800, "device": 60_000, "place": 40, "ad": 6_000}
-    tables, columns = _own_tables(sizes, missing=("app",), mixes=("site", "app", "place", "ad"))
-    others = (TableShape("hour", 24, values="int"), TableShape("tag", 500, 1.0, "int"))
-    columns += (
-        ColumnShape("hour", "hour", clock=True),
-        ColumnShape("tags", "tag", "mean", (0, 6)),
-    )
-    return Shape("small", tables + others, columns, positives=0.25, dense=4, seconds=604_800)
+    sizes = _sizes("site app device place ad", [3_000, 800, 60_000, 40, 6_000])
+    tables, columns = _own_tables(sizes, missing="app", mixes="site app place ad")
+    tables += (TableShape("hour", 24, values="int"), TableShape("tag", 500, 1.0, "int"))
+    columns += (ColumnShape("hour", "hour", clock=True),)
+    columns += (ColumnShape("tags", "tag", "mean", (0, 6)),)
+    return Shape("small", tables, columns, positives=0.25, dense=4, seconds=604_800)
 
 
 def _effects() -> Shape:
-    # Effects of single rows and no pairs: learned soon, so that what an input adds falls off.
-    sizes = {"user": 5_000, "ad": 2_000, "site": 1_000, "app": 500}
-    sizes |= {"device": 200, "region": 100, "place": 40, "slot": 10}
+    # Effects of single rows and no pairs: learned soon, so that each further example adds less.
+    names = "user ad site app device region place slot"
+    sizes = _sizes(names, [5_000, 2_000, 1_000, 500, 200, 100, 40, 10])
     tables, columns = _own_tables(sizes, exponents=dict.fromkeys(sizes, 1.1))
     return Shape("effects", tables, columns, positives=0.25)
 
 
 def _criteo_kaggle() -> Shape:
     # Distinct values of the columns C1 to C26 in the Criteo Kaggle training file.
-    sizes = [1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194]
-    sizes += [27, 14992, 5461306, 10, 5652, 2173, 4, 7046547, 18, 15, 286181, 105, 142572]
-    named = {f"C{number}": rows for number, rows in enumerate(sizes, 1)}
-    missing = ("C3", "C4", "C12", "C16", "C19", "C20", "C21", "C22", "C24", "C25", "C26")
-    mixes = ("C1", "C2", "C7", "C14", "C15", "C17", "C18", "C23")
-    tables, columns = _own_tables(named, missing=missing, mixes=mixes)
+    rows = [1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194]
+    rows += [27, 14992, 5461306, 10, 5652, 2173, 4, 7046547, 18, 15, 286181, 105, 142572]
+    tables, columns = _own_tables(
+        {f"C{number}": n for number, n in enumerate(rows, 1)},
+        missing="C3 C4 C12 C16 C19 C20 C21 C22 C24 C25 C26",
+        mixes="C1 C2 C7 C14 C15 C17 C18 C23",
+    )
     return Shape("criteo-kaggle", tables, columns, positives=0.256, dense=13, raw="criteo")
 
 
 def _avazu() -> Shape:
-    sizes = {
-        "hour": 24,
-        "C1": 7,
-        "banner_pos": 7,
-        "site_id": 4737,
-        "site_domain": 7745,
-        "site_category": 26,
-        "app_id": 8552,
-        "app_domain": 559,
-        "app_category": 36,
-        "device_id": 2686408,
-        "device_ip": 6729486,
-        "device_model": 8251,
-        "device_type": 5,
-        "device_conn_type": 4,
-        "C14": 2626,
-        "C15": 8,
-        "C16": 9,
-        "C17": 435,
-        "C18": 4,
-        "C19": 68,
-        "C20": 172,
-        "C21": 60,
-    }
-    coded = tuple(f"C{n}" for n in range(14, 22))
-    numbers = ("hour", "C1", "banner_pos", "device_type", "device_conn_type", *coded)
-    mixes = ("site_id", "app_id", "device_model", "C14", "C17", "C21")
-    # Most devices share one id ("unknown"), while addresses are spread widely.
-    exponents = {"device_id": 1.3, "device_ip": 0.9}
-    tables, columns = _own_tables(sizes, exponents=exponents, numbers=numbers, mixes=mixes)
+    names = "hour C1 banner_pos site_id site_domain site_category app_id app_domain app_category "
+    names += "device_id device_ip device_model device_type device_conn_type "
+    names += "C14 C15 C16 C17 C18 C19 C20 C21"
+    rows = [24, 7, 7, 4737, 7745, 26, 8552, 559, 36, 2686408, 6729486, 8251, 5, 4]
+    rows += [2626, 8, 9, 435, 4, 68, 172, 60]
+    tables, columns = _own_tables(
+        _sizes(names, rows),
+        # Most devices share one id ("unknown"), while addresses are spread widely.
+        exponents={"device_id": 1.3, "device_ip": 0.9},
+        numbers="hour C1 banner_pos device_type device_conn_type C14 C15 C16 C17 C18 C19 C20 C21",
+        mixes="site_id app_id device_model C14 C17 C21",
+    )
     columns = tuple(replace(c, clock=True) if c.name == "hour" else c for c in columns)
     return Shape("avazu", tables, columns, positives=0.17, seconds=864_000, raw="avazu")
 

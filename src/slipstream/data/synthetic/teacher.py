@@ -1,210 +1,177 @@
-"""The planted truth of built-in data: what makes an input positive, and how likely it is.
+"""The planted truth of built-in data: how likely each example is to be positive.
 
-An input's log-odds are the sum of effects of its rows, of pairs of its rows (products of hidden
-vectors), and of its dense values; its label is drawn with that probability. All in whole numbers,
-log-odds in units of 2^-16, so that the truth has the same bits everywhere.
+The log-odds of an example are the sum of effects of its rows, of pairs of its rows (products of
+hidden vectors) and of its dense values; its label is drawn with that probability. Effects are
+whole numbers, whose sums have the same bits in any order, and log-odds are rounded to bins.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from slipstream.data.inputs import Array
-from slipstream.data.synthetic.bits import key, low32, words
-from slipstream.data.synthetic.world import DENSE_VALUES, RawInputs, RawList, World
+from slipstream.data.synthetic.generator import DENSE_VALUES, ExampleGenerator, RawExamples
+from slipstream.data.synthetic.random_words import key, random_words, shares
 
-_UNIT = 16  # bits behind the point of log-odds
-_BINS = 1 << 14  # probabilities: log-odds from -8 to 8 in steps of 1/1024
+_BINS = 1 << 14  # log-odds from -8 to 8 in steps of 1 / 1024
 _SAMPLE = 1 << 16
-# Standard deviation of each part of the log-odds.
-_SIZES = {"rows": 1.1, "pairs": 0.8, "dense": 0.6}
+_DEVIATIONS = {"rows": 1.1, "pairs": 0.8, "dense": 0.6}  # standard deviations of the log-odds
 _HIDDEN = 4
+CHANCES: Array = 1 / (1 + np.exp((_BINS / 2 - np.arange(_BINS) - 0.5) / 1024))
+"""The probability of each bin."""
 
 
-@dataclass
-class Tally:
-    """Labels by true probability: enough for exact scores of whoever knows the truth."""
+class OracleScores:
+    """Counts labels by true probability: enough for the exact scores of the truth."""
 
-    positives: Array
-    inputs: Array
+    def __init__(self) -> None:
+        self._labels = np.zeros((2, _BINS), dtype=np.int64)
 
-    @classmethod
-    def empty(cls) -> Tally:
-        """No inputs yet."""
-        return cls(np.zeros(_BINS, dtype=np.int64), np.zeros(_BINS, dtype=np.int64))
-
-    def add(self, bins: Tensor, labels: Tensor) -> None:
-        """Count some inputs."""
-        self.inputs += torch.bincount(bins, minlength=_BINS).cpu().numpy()
-        positive = bins[labels.bool()]
-        self.positives += torch.bincount(positive, minlength=_BINS).cpu().numpy()
+    def add(self, bins: Array, labels: Array) -> None:
+        """Count some examples by the bins of their probabilities."""
+        for label in (0, 1):
+            self._labels[label] += np.bincount(bins[labels == label], minlength=_BINS)
 
     def scores(self) -> dict[str, float] | None:
         """AUC (ties count half) and logloss of the true probabilities; None without both labels."""
-        positives, negatives = self.positives, self.inputs - self.positives
-        n_positive, n_negative = int(positives.sum()), int(negatives.sum())
-        if not n_positive or not n_negative:
+        negatives, positives = self._labels
+        pairs = int(positives.sum()) * int(negatives.sum())
+        if not pairs:
             return None
         below = np.cumsum(negatives) - negatives
         twice_won = int((positives * (2 * below + negatives)).sum())
-        chance = chances()
-        loss = -(positives * np.log(chance) + negatives * np.log1p(-chance)).sum()
-        return {
-            "auc": twice_won / (2 * n_positive * n_negative),
-            "logloss": float(loss / (n_positive + n_negative)),
-        }
+        loss = -(positives * np.log(CHANCES) + negatives * np.log1p(-CHANCES)).sum()
+        return {"auc": twice_won / (2 * pairs), "logloss": float(loss / self._labels.sum())}
+
+
+class Labels(NamedTuple):
+    """The labels of some examples, and the bins of their true probabilities."""
+
+    labels: Array
+    bins: Array
 
 
 class Teacher:
-    """Knows the probability of every input of a world.
+    """Labels the examples of a generator.
 
     Args:
-        world: Where the inputs come from.
-        positives: The share of positive labels wanted.
+        generator: Where the examples come from.
+        positives: The wanted share of positive labels.
     """
 
-    def __init__(self, world: World, positives: float) -> None:
-        self.world = world
-        self._thresholds = torch.from_numpy(_thresholds()).to(world.device)
-        self._dense = _dense_effects(world)
-        parts = self._sample(min(world.rows, _SAMPLE))
-        self._scales = {name: _scale(part, _SIZES[name]) for name, part in parts.items()}
-        self._bias = self._find_bias(self._scaled(parts), positives)
+    def __init__(self, generator: ExampleGenerator, positives: float) -> None:
+        self._generator, self._seed = generator, generator.seed
+        self._change = generator.drift.teacher
+        self._dense = [self._dense_effects(n) for n in range(generator.shape.dense)]
+        n = min(generator.examples, _SAMPLE)
+        chunks = list(
+            generator.map_chunks(
+                lambda i: self._parts(generator.draw(i * generator.examples // n)), 0, n
+            )
+        )
+        sample = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
+        self._scales = {name: _scale(part, _DEVIATIONS[name]) for name, part in sample.items()}
+        self._constant = 0.0
+        self._constant = _constant_for(positives, self._log_odds(sample))
 
-    def teach(self, inputs: RawInputs) -> tuple[Tensor, Tensor]:
-        """The labels of some inputs, and the bin of each one's true probability."""
-        bins = self._bins(self._scaled(self._parts(inputs)) + self._bias)
-        chance = self._thresholds.index_select(0, bins)
-        drawn = low32(words(key(self.world.seed, "label"), inputs.rows))
-        return (drawn < chance).float(), bins
+    def label(self, examples: RawExamples) -> Labels:
+        """Draw the labels of some examples."""
+        bins = _bins(self._log_odds(self._parts(examples)))
+        words = random_words(key(self._seed, "label"), examples.numbers)
+        return Labels((shares(words) < CHANCES[bins]).astype(np.float32), bins)
 
-    def _sample(self, n: int) -> dict[str, Tensor]:
-        """The parts of the log-odds of n inputs from all over the log."""
-        rows = self.world.rows
-        chunks = list(self.world.map(lambda i: self._parts(self.world.draw(i * rows // n)), 0, n))
-        return {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}
+    def _log_odds(self, parts: dict[str, Array]) -> Array:
+        total = np.full(len(parts["rows"]), self._constant)
+        for name, part in parts.items():
+            total += part * self._scales[name]
+        return total
 
-    def _parts(self, inputs: RawInputs) -> dict[str, Tensor]:
-        total = torch.zeros_like(inputs.rows)
+    def _parts(self, examples: RawExamples) -> dict[str, Array]:
+        """The sums of effects before they are scaled."""
+        total = np.zeros(len(examples.numbers))
         vectors = []
-        for column in self.world.shape.columns:
-            raw = inputs.columns[column.name]
-            values, moment = _flat(raw, inputs.moment)
-            word = self._words(column.table, "effect", values, moment)
-            effect = sum(((word >> shift) & 0xFFFF for shift in (16, 32, 48)), word & 0xFFFF)
-            strength = 32 + (key(self.world.seed, "strength", column.name) & 63)
-            total += (_mean(effect - 2 * 0xFFFF, raw) * strength) >> 6
+        for column in self._generator.shape.columns:
+            drawn = examples.columns[column.name]
+            moments = drawn.per_value(examples.moments)
+            words = self._words(column.table, drawn.values, moments)
+            strength = 32 + int(key(self._seed, "strength", column.name)) % 64
+            total += strength * drawn.mean(_signed_bits(words, 48, 16))
             if column.mixes:
-                word = self._words(column.table, "hidden", values, moment)
-                hidden = [((word >> 16 * k) & 0xFF) - 128 for k in range(_HIDDEN)]
-                vectors.append([_mean(component, raw) for component in hidden])
+                hidden = (_signed_bits(words, 12 * place, 12) for place in range(_HIDDEN))
+                vectors.append([drawn.mean(component) for component in hidden])
         parts = {"rows": total}
         if vectors:
             parts["pairs"] = _pairs(vectors)
-        if inputs.dense:
-            parts["dense"] = self._dense_part(inputs)
+        if examples.dense:
+            parts["dense"] = np.zeros(len(total))
+            for number, counts in enumerate(examples.dense):
+                word = np.full(len(counts), key(self._seed, "dense change", number))
+                changed = self._change.has_happened(examples.moments, word)
+                parts["dense"] += self._dense[number][changed.astype(np.int64), counts + 1]
         return parts
 
-    def _words(self, table: str, what: str, values: Tensor, moment: Tensor) -> Tensor:
+    def _words(self, table: str, values: Array, moments: Array) -> Array:
         """A random word for each value: another one once the teacher has changed its mind."""
-        seed, change = self.world.seed, self.world.drift.teacher
-        before, after = (key(seed, what, table, version) for version in range(2))
-        if change.kind == "none":
-            return words(before, values)
-        version = change.version(moment, words(key(seed, "change", table), values))
-        return torch.where(version == 1, words(after, values), words(before, values))
+        words = random_words(key(self._seed, "effect", table), values)
+        if self._change.kind == "none":
+            return words
+        changed = self._change.has_happened(
+            moments, random_words(key(self._seed, "change", table), values)
+        )
+        return np.where(changed, random_words(key(self._seed, "second", table), values), words)
 
-    def _dense_part(self, inputs: RawInputs) -> Tensor:
-        change = self.world.drift.teacher
-        total = torch.zeros_like(inputs.rows)
-        for number, counts in enumerate(inputs.dense):
-            values = counts + 1
-            switch = torch.full_like(inputs.rows, key(self.world.seed, "dense switch", number))
-            version = change.version(inputs.moment, switch)
-            total += self._dense[number].index_select(0, values + version * (DENSE_VALUES + 1))
-        return total
+    def _dense_effects(self, number: int) -> Array:
+        """The effect of every count of a dense value, missing first, before and after a change.
 
-    def _scaled(self, parts: dict[str, Tensor]) -> Tensor:
-        total = torch.zeros_like(parts["rows"])
-        for name, part in parts.items():
-            total += (part * self._scales[name]) >> _UNIT
-        return total
-
-    def _bins(self, log_odds: Tensor) -> Tensor:
-        return ((log_odds >> (_UNIT - 10)) + _BINS // 2).clamp_(0, _BINS - 1)
-
-    def _find_bias(self, log_odds: Tensor, positives: float) -> int:
-        low, high = -8 << _UNIT, 8 << _UNIT
-        wanted = round(positives * 2**32)
-        while high - low > 1:
-            middle = (low + high) // 2
-            chances = self._thresholds.index_select(0, self._bins(log_odds + middle))
-            if int(chances.sum()) < wanted * len(log_odds):
-                low = middle
-            else:
-                high = middle
-        return high
+        Missing is packed as 0, so it means what 0 means: else no model could know it.
+        """
+        logs = np.concatenate([[0.0], _log_counts()])
+        versions = []
+        for version in range(2):
+            words = np.array([key(self._seed, "dense effect", number, version)])
+            slope, bend = _signed_bits(words, 0, 16), _signed_bits(words, 16, 16)
+            versions.append(np.rint(slope * (logs - 1) + bend * np.abs(logs - 2) / 2))
+        return np.stack(versions)
 
 
 def dense_values() -> Array:
     """The packed value of each dense count, shifted by one: log(x + 1), and 0 for missing."""
-    logs = [0.0] + [math.log1p(count) for count in range(DENSE_VALUES)]
-    return np.array(logs, dtype=np.float32)
+    return np.concatenate([[0.0], _log_counts()]).astype(np.float32)
 
 
-def chances() -> Array:
-    """The probability of each bin."""
-    return np.asarray(_thresholds() / 2.0**32)
+def _log_counts() -> Array:
+    return np.array([math.log1p(count) for count in range(DENSE_VALUES)])
 
 
-def _thresholds() -> Array:
-    """The probability of each bin, in units of 2^-32."""
-    centres = [(bin + 0.5 - _BINS // 2) / 1024 for bin in range(_BINS)]
-    return np.array([round(2**32 / (1 + math.exp(-x))) for x in centres], dtype=np.int64)
+def _signed_bits(words: Array, shift: int, bits: int) -> Array:
+    """Some bits of each word, as a number around 0."""
+    return ((words >> np.uint64(shift)) & np.uint64((1 << bits) - 1)) - float(1 << bits - 1)
 
 
-def _dense_effects(world: World) -> list[Tensor]:
-    """For each dense column the effect of every count, missing first, before and after a change."""
-    logs = np.array([math.log1p(count) for count in range(DENSE_VALUES)])
-    tables = []
-    for number in range(world.shape.dense):
-        versions = []
-        for version in range(2):
-            word = key(world.seed, "dense effect", number, version)
-            slope, bend = (((word >> shift) & 0xFFFF) - 0x8000 for shift in (0, 16))
-            effects = slope * (logs - 1) + bend * np.abs(logs - 2) / 2
-            # Missing is packed as 0, so it must mean what 0 means: else no model could know.
-            versions.append(np.concatenate([effects[:1], effects]))
-        table = np.rint(np.concatenate(versions)).astype(np.int64)
-        tables.append(torch.from_numpy(table).to(world.device))
-    return tables
+def _bins(log_odds: Array) -> Array:
+    return np.clip(log_odds * 1024 + _BINS // 2, 0, _BINS - 1).astype(np.int64)
 
 
-def _flat(raw: Tensor | RawList, moment: Tensor) -> tuple[Tensor, Tensor]:
-    """The values of a column one after the other, and the moment of each."""
-    if isinstance(raw, RawList):
-        return raw.values.reshape(-1), moment.repeat_interleave(raw.values.shape[1])
-    return raw, moment
+def _constant_for(positives: float, log_odds: Array) -> float:
+    """What to add to log-odds so that their mean probability is the wanted one."""
+    low, high = -8.0, 8.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        if CHANCES[_bins(log_odds + middle)].mean() < positives:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
-def _mean(effects: Tensor, raw: Tensor | RawList) -> Tensor:
-    """The mean effect over each input's values; 0 for an empty list."""
-    if not isinstance(raw, RawList):
-        return effects
-    sums = (effects.reshape(raw.values.shape) * raw.mask).sum(dim=1)
-    return sums * (2**16 // raw.lengths.clamp(min=1)) >> 16
-
-
-def _pairs(vectors: list[list[Tensor]]) -> Tensor:
+def _pairs(vectors: list[list[Array]]) -> Array:
     """The sum over pairs of columns of the product of their hidden vectors."""
-    total = torch.zeros_like(vectors[0][0])
+    total = np.zeros(len(vectors[0][0]))
     for components in zip(*vectors, strict=True):
-        together = torch.zeros_like(total)
+        together = np.zeros(len(total))
         for component in components:
             together += component
             total -= component * component
@@ -212,11 +179,7 @@ def _pairs(vectors: list[list[Tensor]]) -> Tensor:
     return total
 
 
-def _scale(part: Tensor, size: float) -> int:
-    """The factor, in units of 2^-16, that gives a part its standard deviation."""
-    n = len(part)
-    mean = int(part.sum()) / n
-    variance = int((part**2).sum()) / n - mean**2
-    if variance <= 0:
-        return 0
-    return round(size * 2 ** (2 * _UNIT) / math.sqrt(variance))
+def _scale(part: Array, deviation: float) -> float:
+    """The factor that gives a part its standard deviation, rounded: the same on every machine."""
+    spread = float(part.std())
+    return float(f"{deviation / spread:.6g}") if spread else 0.0

@@ -1,0 +1,163 @@
+"""Draws the examples of built-in data as raw values: what a log would hold, without the labels."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from slipstream.data.inputs import Array
+from slipstream.data.synthetic.drift import Drift
+from slipstream.data.synthetic.power_law import PowerLaw
+from slipstream.data.synthetic.random_words import key, random_words, shares
+from slipstream.data.synthetic.shapes import ColumnShape, Shape
+
+DENSE_VALUES = 1 << 16
+MISSING_VALUE = 1  # the value that stands for a missing one, in tables that have it
+FIRST_TIME = 1_500_000_000
+CHUNK_VALUES = 1 << 15  # the most values of one column that are drawn at once
+THREADS = min(16, os.cpu_count() or 1)
+_FAVOURITES = 8
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The values of one column for some examples.
+
+    Args:
+        values: One value after the other.
+        lengths: How many values each example has; None in a single column.
+    """
+
+    values: Array
+    lengths: Array | None = None
+
+    def per_value(self, array: Array) -> Array:
+        """An array with one element for each example, with one for each value."""
+        return array if self.lengths is None else np.repeat(array, self.lengths)
+
+    def mean(self, of_values: Array) -> Array:
+        """The mean over the values of each example; 0 for an empty list."""
+        if self.lengths is None:
+            return of_values
+        examples = np.repeat(np.arange(len(self.lengths)), self.lengths)
+        sums = np.bincount(examples, of_values, minlength=len(self.lengths))
+        return np.asarray(sums / np.maximum(1, self.lengths))
+
+
+@dataclass(frozen=True)
+class RawExamples:
+    """Some examples before their values are ranked.
+
+    Args:
+        numbers: The position of each example in the whole log.
+        moments: The share of the log that has passed at each example.
+        columns: The values of each column.
+        dense: For each dense value, counts from 0 to 2 ** 16, or -1 where missing.
+        times: Unix seconds, or None.
+    """
+
+    numbers: Array
+    moments: Array
+    columns: dict[str, Drawn]
+    dense: list[Array]
+    times: Array | None
+
+
+class ExampleGenerator:
+    """Draws any examples of a log that is given by a shape, a length, a seed and a drift."""
+
+    def __init__(self, shape: Shape, examples: int, seed: int, drift: Drift) -> None:
+        self.shape, self.examples, self.seed, self.drift = shape, examples, seed, drift
+        self._laws = {
+            table.name: PowerLaw.over(table.rows, table.exponent) for table in shape.tables
+        }
+        self._dense_laws = [
+            PowerLaw.over(DENSE_VALUES, 0.9 + 0.7 * (number % 5) / 4)
+            for number in range(shape.dense)
+        ]
+
+    def map_chunks(self, work: Callable[[Array], R], start: int, stop: int) -> Iterator[R]:
+        """Call `work` with the numbers of examples [start, stop), a chunk at a time, in threads."""
+        chunk = max(1, CHUNK_VALUES // max(column.lengths[1] for column in self.shape.columns))
+        pending: deque[Future[R]] = deque()
+        pool = ThreadPoolExecutor(THREADS, "slipstream-synth")
+        try:
+            for first in range(start, stop, chunk):
+                pending.append(pool.submit(work, np.arange(first, min(first + chunk, stop))))
+                if len(pending) > 2 * THREADS:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def draw(self, numbers: Array, *, ids_only: bool = False) -> RawExamples:
+        """Draw the examples of these numbers; without dense values if only ids are needed."""
+        moments = numbers / self.examples
+        times = None
+        if self.shape.seconds:
+            times = FIRST_TIME + numbers * self.shape.seconds // self.examples
+        columns: dict[str, Drawn] = {}
+        for column in self.shape.columns:
+            columns[column.name] = self._draw_column(column, numbers, moments, times, columns)
+        dense = [] if ids_only else [self._draw_dense(n, numbers) for n in range(self.shape.dense)]
+        return RawExamples(numbers, moments, columns, dense, times)
+
+    def _draw_column(
+        self,
+        column: ColumnShape,
+        numbers: Array,
+        moments: Array,
+        times: Array | None,
+        columns: dict[str, Drawn],
+    ) -> Drawn:
+        if column.clock:
+            assert times is not None, "a shape with a clock column has times"
+            return Drawn(times // 3600 % 24)
+        law = self._laws[column.table]
+        if column.decided_by is not None:
+            parent = columns[column.decided_by]
+            words = random_words(key(self.seed, "decided", column.table), parent.values)
+            return Drawn(law.draw(words), parent.lengths)
+        cells, lengths = numbers, None
+        if column.kind != "single":
+            shortest, longest = column.lengths
+            words = random_words(key(self.seed, "length", column.name), numbers)
+            lengths = shortest + (shares(words) * (longest - shortest + 1)).astype(np.int64)
+            steps = np.arange(longest)
+            cells = (numbers[:, None] * longest + steps)[steps < lengths[:, None]]
+        drawn = Drawn(cells, lengths)
+        words = random_words(key(self.seed, "value", column.name), cells)
+        if column.favourites_of is not None:
+            fan = drawn.per_value(columns[column.favourites_of].values)
+            choice = random_words(key(self.seed, "choice", column.name), cells)
+            favourite = fan * _FAVOURITES + (choice % np.uint64(_FAVOURITES)).astype(np.int64)
+            liked = random_words(key(self.seed, "favourite", column.table), favourite)
+            words = np.where(shares(choice) < 0.75, liked, words)  # three times out of four
+        popularity = law.draw(words)
+        return Drawn(self._drifted(column.table, popularity, drawn.per_value(moments)), lengths)
+
+    def _drifted(self, table: str, popularity: Array, moments: Array) -> Array:
+        """The value that has this popularity rank at the moment."""
+        change = self.drift.popularity
+        if change.kind == "none":
+            return popularity
+        words = random_words(key(self.seed, "popularity", table), popularity)
+        rows = self._laws[table].rows
+        stride = max(1, round(rows * 0.382))  # from the first set of popular values to the second
+        return (popularity + stride * change.has_happened(moments, words)) % rows
+
+    def _draw_dense(self, number: int, numbers: Array) -> Array:
+        counts = self._dense_laws[number].draw(
+            random_words(key(self.seed, "dense", number), numbers)
+        )
+        missing = (number * 7 % 10) / 20  # in 0 to 45 % of the examples
+        words = random_words(key(self.seed, "present", number), numbers)
+        return np.where(shares(words) < missing, -1, counts)
