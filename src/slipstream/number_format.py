@@ -25,6 +25,19 @@ def compact(value: float) -> str:
     return f"{digits}{suffix}".replace("-", "−")
 
 
+def log_part(start: int, stop: int, examples: int) -> str:
+    """The part of a log that a run trains on, in words.
+
+    Example:
+        >>> log_part(250, 1000, 1000), log_part(0, 1000, 1000)
+        ('examples 250 to 1,000 of 1,000 (75%)', 'all 1,000 examples')
+    """
+    if stop - start == examples:
+        return f"all {examples:,} examples"
+    share = 100 * (stop - start) / examples
+    return f"examples {start:,} to {stop:,} of {examples:,} ({share:.3g}%)"
+
+
 def size(value: float) -> str:
     """An amount of memory.
 

@@ -117,6 +117,7 @@ def _show_summary(summary: dict[str, Any], run: Path) -> None:
         f"{run}: {summary['inputs_trained']:,} inputs trained in "
         f"{summary['train_seconds']:.1f} s ({compact(summary['samples_per_second'])} inputs/s)"
     )
+    print_line(f"Part of the log: {summary['trained_part']}")
     print_line(
         f"AUC {metric('auc')}, logloss {metric('logloss')}, normalized entropy "
         f"{metric('normalized_entropy')}, accuracy {metric('accuracy')}, calibration "

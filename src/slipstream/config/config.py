@@ -30,7 +30,7 @@ from slipstream.errors import ConfigError
 _POSITION = "a number of examples or a share such as 25%"
 
 
-class Config(Section):
+class Config(Section, frozen=True, kw_only=True):
     """Everything that decides what a run does: enough to repeat it.
 
     Example:
@@ -166,7 +166,7 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]
     """The values in a mapping of mappings, by their paths."""
     if not isinstance(value, dict) or not value:
         return {path: value}
-    result = {}
+    result: dict[tuple[str, ...], Any] = {}
     for name, inner in value.items():
         result |= leaves(inner, (*path, name))
     return result

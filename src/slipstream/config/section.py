@@ -135,13 +135,9 @@ class Key:
         return f"{words}, or null" if self.nullable else words
 
 
+@cache
 def keys_of(section: type[Section]) -> dict[str, Key]:
     """The keys of a section by name, without those of the sections in it."""
-    return _keys_of(section)  # type: ignore[arg-type]  # mypy takes a class for an unhashable object
-
-
-@cache
-def _keys_of(section: type[Section]) -> dict[str, Key]:
     keys = {}
     for field in msgspec.structs.fields(section):
         mutable = field.default_factory is not msgspec.NODEFAULT

@@ -30,7 +30,7 @@ _PLACEMENT = about(
 )
 
 
-class Model(Section):
+class Model(Section, frozen=True, kw_only=True):
     """The model and its own keys."""
 
     PLACE: ClassVar[str] = "model"
@@ -45,7 +45,7 @@ class Model(Section):
             raise WrongKeyError("model.name", " is given twice.")
 
 
-class Table(Section):
+class Table(Section, frozen=True, kw_only=True):
     """The settings of one embedding table; without them it has those of all tables."""
 
     PLACE: ClassVar[str] = "embedding.tables.NAME"
@@ -58,7 +58,7 @@ class Table(Section):
     storage: Annotated[str | None, _STORAGE] = None
 
 
-class Embedding(Section):
+class Embedding(Section, frozen=True, kw_only=True):
     """How the rows of the embedding tables are stored and updated."""
 
     PLACE: ClassVar[str] = "embedding"
@@ -106,7 +106,7 @@ class Embedding(Section):
         return row_optimizer(name, **options)
 
 
-class Dense(Section):
+class Dense(Section, frozen=True, kw_only=True):
     """How the weights of the dense part are updated."""
 
     PLACE: ClassVar[str] = "dense"
@@ -119,7 +119,7 @@ class Dense(Section):
     ] = None
 
 
-class Schedule(Section):
+class Schedule(Section, frozen=True, kw_only=True):
     """How the learning rates change with the examples trained; the same for all weights."""
 
     PLACE: ClassVar[str] = "schedule"
@@ -130,7 +130,7 @@ class Schedule(Section):
     ] = "none"
 
 
-class Order(Section):
+class Order(Section, frozen=True, kw_only=True):
     """The order of the examples."""
 
     PLACE: ClassVar[str] = "order"
@@ -138,7 +138,7 @@ class Order(Section):
     kind: Annotated[str | None, _ORDER] = None
 
 
-class Placement(Section):
+class Placement(Section, frozen=True, kw_only=True):
     """The fast memory for embedding rows, for strategies that use it."""
 
     PLACE: ClassVar[str] = "placement"
@@ -156,7 +156,7 @@ class Placement(Section):
     ] = None
 
 
-class Evaluate(Section):
+class Evaluate(Section, frozen=True, kw_only=True):
     """When the evaluation part is scored; it always is at the end."""
 
     PLACE: ClassVar[str] = "evaluate"
@@ -175,7 +175,7 @@ class Evaluate(Section):
             raise WrongKeyError("evaluate.at", f" is {shown(list(self.at))}; shares must rise.")
 
 
-class EarlyStopping(Section):
+class EarlyStopping(Section, frozen=True, kw_only=True):
     """When a run ends early because the validation loss stops improving."""
 
     PLACE: ClassVar[str] = "early_stopping"
@@ -187,7 +187,7 @@ class EarlyStopping(Section):
     patience: Annotated[Count, about("Scores without a better logloss until the run ends")] = 3
 
 
-class Checkpoint(Section):
+class Checkpoint(Section, frozen=True, kw_only=True):
     """When the state of a run is saved; it always is at the end."""
 
     PLACE: ClassVar[str] = "checkpoint"
@@ -200,7 +200,7 @@ class Checkpoint(Section):
     ] = None
 
 
-class Log(Section):
+class Log(Section, frozen=True, kw_only=True):
     """Where metrics go besides metrics.jsonl."""
 
     PLACE: ClassVar[str] = "log"

@@ -55,7 +55,7 @@ _BY_ORDERING = ("hot_memory", "hot_sample", "h_f")
 """Keys that cold-first reads too, whatever the rule."""
 
 
-class Skip(Section):
+class Skip(Section, frozen=True, kw_only=True):
     """Which examples are trained."""
 
     PLACE: ClassVar[str] = "skip"

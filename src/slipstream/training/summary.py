@@ -7,6 +7,7 @@ from typing import Any
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.manifest import versions
+from slipstream.number_format import log_part
 from slipstream.pipeline.engine import Engine
 from slipstream.pipeline.place.counting import per_input
 from slipstream.training import build
@@ -34,6 +35,7 @@ def summary_of(
         scores: Of the evaluation part, at the end.
         host_bytes: The most memory it took.
     """
+    order = build.order_of(config, dataset)
     oracle = (dataset.manifest.oracle or {}).get("evaluation")
     skipped = state.position - state.inputs_trained
     return {
@@ -41,6 +43,7 @@ def summary_of(
         **scores.to_json(),
         "oracle_auc": oracle["auc"] if oracle else None,
         "init_from": state.init_from,
+        "trained_part": log_part(order.start, order.start + order.per_epoch, order.rows),
         "inputs_total": state.total,
         "inputs_trained": state.inputs_trained,
         "inputs_skipped": skipped,

@@ -20,6 +20,7 @@ def run(strategy="plain", seed=0, *, auc=0.7, rate=1000.0, ended=True, config=No
         "train_seconds": 1000 / rate,
         "samples_per_second": rate,
         "skip_share": 0.0,
+        "trained_part": "all 1,000 examples",
         "phase_seconds": {"plan": 0.1, "step": 0.9, "evaluate": 0.0},
         "peak_memory_bytes": {"host": 1 << 20, "device": 0},
         "weights_digest": f"{strategy} {seed}",

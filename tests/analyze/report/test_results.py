@@ -64,6 +64,11 @@ def test_a_claim_holds_also_for_the_best_of_many():
     assert headline(found).startswith("Nothing is faster than plain by more than noise")
 
 
+def test_the_report_says_in_a_line_which_part_of_the_log_was_trained():
+    late = "examples 250 to 1,000 of 1,000 (75%)"
+    assert f"Part of the log that was trained: {late}." in notes(*results(run(trained_part=late)))
+
+
 def test_one_seed_makes_no_claim():
     _, found = results(run(), run("fast", rate=3000))
     assert "Fewer than three seeds cannot tell" in headline(found)

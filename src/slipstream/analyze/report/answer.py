@@ -42,7 +42,8 @@ def headline(results: Sequence[Result]) -> str:
 
 def notes(group: Group, results: Sequence[Result]) -> list[str]:
     """What a reader of the table must know, each in a sentence."""
-    sentences = []
+    parts = [run.summary["trained_part"] for run in group.runs if run.summary]
+    sentences = [f"Part of the log that was trained: {parts[0]}."] if parts else []
     seeds = min((result.setting.seeds for result in results), default=0)
     if 1 < seeds < MIN_SEEDS:
         sentences.append(f"Some lines have only {seeds} seeds, so their intervals are wide.")

@@ -17,7 +17,7 @@ from slipstream.analyze.report.runs import RunRecord
 from slipstream.pipeline.strategies import STRATEGIES
 
 _HOW = (
-    *("strategy", "ordering", "skip", "skipping", "placement"),
+    *("strategy", "order", "skip", "placement"),
     *("device", "precision", "compile", "threads"),
 )
 _NEITHER = ("seed", "log", "checkpoint", "evaluate")
