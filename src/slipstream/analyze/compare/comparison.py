@@ -50,7 +50,7 @@ class Comparison:
             leave_out: Whether to leave them out instead of raising an error.
             warn: Called with a sentence for each setting that is left out.
         """
-        for run in {run.setting: run for run in reversed(self.runs)}.values():
+        for run in {run.setting: run for run in self.runs}.values():
             try:
                 build.model_of(run.config, self.dataset)
                 build.check_device(run.config)

@@ -8,17 +8,17 @@ from slipstream.analyze.report.results import Result
 from slipstream.analyze.report.runs import RunRecord
 from slipstream.analyze.report.settings import Group
 from slipstream.analyze.report.svg import COLOURS, Axis, Plot, Point, Series
-from slipstream.number_format import compact, percent
+from slipstream.number_format import compact, decimal, percent
 
 _EXAMPLES = Axis("examples", exact=lambda value: f"{value:,.0f} examples", least=0.0)
 _SECONDS = Axis(
     "seconds of training, after the first report", exact=lambda v: f"{compact(v)} s", least=0.0
 )
-_AUC = Axis("AUC", shown=lambda v: f"{v:.4g}", exact=lambda v: f"AUC {v:.4f}")
+_AUC = Axis("AUC", shown=decimal, exact=lambda v: f"AUC {v:.4f}")
 _SKIPPED = Axis("share skipped", shown=percent, exact=lambda v: f"{v:.1%} skipped", least=0.0)
 _CHANGE = Axis(
     "change of AUC",
-    shown=lambda v: f"{v:.4g}".replace("-", "−"),
+    shown=decimal,
     exact=lambda v: f"AUC {v:+.4f}".replace("-", "−"),
 )
 
