@@ -1,6 +1,8 @@
 import pytest
 from analyze.report.made_runs import run
 
+from slipstream import Config
+from slipstream.analyze.report import settings
 from slipstream.analyze.report.settings import groups_of
 
 
@@ -55,3 +57,12 @@ def test_what_is_left_to_the_strategy_has_no_word_in_a_label():
     rules = [None, "random", "value"]
     runs = [run("plain", config={"skip": {"rule": rule}}) for rule in rules]
     assert labels(runs) == [("", ["plain", "plain, skip random", "plain, skip value"])]
+
+
+def test_runs_that_differ_in_their_order_are_compared():
+    runs = [run("plain"), run("plain", config={"order": {"kind": "cold-first"}})]
+    assert labels(runs) == [("", ["plain", "plain, order cold-first"])]
+
+
+def test_the_keys_that_say_how_a_run_learns_exist():
+    assert set(settings._HOW + settings._NEITHER) <= set(Config.__struct_fields__)

@@ -16,10 +16,7 @@ from typing import Any
 from slipstream.analyze.report.runs import RunRecord
 from slipstream.pipeline.strategies import STRATEGIES
 
-_HOW = (
-    *("strategy", "order", "skip", "placement"),
-    *("device", "precision", "compile", "threads"),
-)
+_HOW = ("strategy", "order", "skip", "placement", "device", "precision", "compile", "threads")
 _NEITHER = ("seed", "log", "checkpoint", "evaluate")
 Keys = dict[str, Any]
 
