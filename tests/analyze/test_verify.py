@@ -204,7 +204,7 @@ def test_a_device_whose_memory_is_used_up_is_told_with_what_is_needed(monkeypatc
     def full(*_, **__):
         raise torch.OutOfMemoryError
 
-    monkeypatch.setattr(estimating, "device_room", lambda _: 1 << 30)
+    monkeypatch.setattr(estimating, "device_bytes_free", lambda _: 1 << 30)
     monkeypatch.setattr(verifying._Pair, "run", full)
     with pytest.raises(ConfigError, match=r"1,024 MiB.* 1 MiB for all rows of the training"):
         verify(clicks(), config(*SMALL, strategy="fast"), 3)

@@ -9,7 +9,7 @@ from trained import config_of, criteo_data
 
 from slipstream import Dataset, Recipe, synthesize
 from slipstream.config import Config
-from slipstream.gpu.memory_estimate import ring_bytes, what_fits
+from slipstream.gpu.memory_estimate import out_of_memory, page_bytes
 from slipstream.gpu.planning import plan_ahead
 from slipstream.tables.tables import Embeddings
 from slipstream.training.build import model_of
@@ -53,10 +53,10 @@ def test_it_grows_with_what_takes_memory(data):
 
 def test_what_only_the_beginning_takes_is_counted_too(data):
     made = estimate(data, Config(batch_size=1).with_settings(["init_from=elsewhere"]))
-    assert made.host["beginning"] > 100 * MB
+    assert made.host["start"] > 100 * MB
     made = estimate(data, Config(batch_size=1).with_settings(["model.normalize_dense=true"]))
-    assert "beginning" in made.host
-    assert "beginning" not in estimate(data, Config()).host
+    assert "start" in made.host
+    assert "start" not in estimate(data, Config()).host
 
 
 def test_tables_too_large_for_any_memory_are_no_trouble(data):
@@ -130,15 +130,14 @@ def test_a_rule_that_leaves_inputs_with_rarer_rows_needs_larger_pages(data):
     grows = [plan_ahead.colder(wanted.with_settings([f"skip.rule={rule}"])) for rule in rules]
     assert grows == [1, 1, 1, 2]
     layout = model_of(wanted, data).layout
-    keys = {"inputs": 64, "input_bytes": 0, "lookups": [4000.0], "pages": 2}
-    once, twice = (ring_bytes(layout, [2000.0], **keys, grows=grow) for grow in (1, 2))
+    once, twice = (page_bytes(layout, [2000.0], [4000.0], 64, 0, growth) for growth in (1, 2))
     assert 1.9 * once < twice < 2.1 * once
 
 
 def test_what_does_not_fit_says_what_would():
     parts = {"fast": 8 << 30, "plans": 1 << 30}
-    assert "placement.fast_memory to 2764MiB or less" in what_fits(parts, 4 << 30)
-    assert "Use smaller batches" in what_fits(parts, 1 << 30)
-    more = what_fits({"fast": 1000 << 20, "plans": 1 << 20}, 4 << 30)
+    assert "placement.fast_memory to 2764MiB or less" in out_of_memory(parts, 4 << 30)
+    assert "Use smaller batches" in out_of_memory(parts, 1 << 30)
+    more = out_of_memory({"fast": 1000 << 20, "plans": 1 << 20}, 4 << 30)
     assert "placement.fast_memory to 900MiB or less" in more, "it did not fit as it is"
-    assert "fast_memory" not in what_fits({"dense": 8 << 30}, 4 << 30)
+    assert "fast_memory" not in out_of_memory({"dense": 8 << 30}, 4 << 30)

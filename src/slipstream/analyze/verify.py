@@ -125,8 +125,8 @@ def verify(
         _Pair(dataset, in_float64(config), "reference").run(steps, reference, on_step)
     except torch.OutOfMemoryError as error:
         every = all_bytes(build.model_of(config, dataset).layout)
-        beside = {"all rows of the training without the strategy": every}
-        raise does_not_fit(dataset, config, beside) from error
+        other = {"all rows of the training without the strategy": every}
+        raise does_not_fit(dataset, config, other) from error
     return [resident, reference]
 
 

@@ -12,24 +12,24 @@ from slipstream.cli.terminal import print_line, table
 from slipstream.number_format import size
 
 _HOST = {
-    "process": "Python, PyTorch and compiled kernels",
+    "process": "Python, PyTorch and compiled code",
     "rows": "embedding rows with their optimizer state",
-    "fast": "the fast tier, where each row is, and the window of batches",
-    "dense": "dense weights, gradients, optimizer state",
-    "activations": "what a step works on, and its plan",
-    "loader": "batches read ahead",
-    "evaluation": "scores kept for the AUC",
+    "dense": "weights of the dense part, gradients, optimizer state",
+    "activations": "tensors of a training step",
+    "loader": "batches that are read ahead",
+    "evaluation": "scores for the AUC",
     "checkpoint": "a checkpoint while it is written",
-    "skipping": "what a rule keeps for rows, and its decisions",
-    "pinned": "plans and results on their way, where a GPU copies them from and to",
-    "beginning": "statistics or a warm start, beyond what steps take",
+    "fast": "the fast tier, and the batches that it prepares for",
+    "skipping": "counts and decisions of the skip rule",
+    "start": "statistics or a warm start, beyond the memory of steps",
+    "pinned": "page-locked memory for copies to and from the GPU",
 }
 _DEVICE = {
     "fast": "the fast tier: rows with their optimizer state",
-    "plans": "plans on their way, and what the device works out of them",
-    "dense": "dense weights, gradients, optimizer state, and what products need",
-    "activations": "what a step works on",
-    "evaluation": "batches on their way that are only scored",
+    "plans": "plans of coming batches",
+    "dense": "weights of the dense part, gradients, optimizer state, libraries",
+    "activations": "tensors of a training step",
+    "evaluation": "batches that are only scored",
 }
 
 

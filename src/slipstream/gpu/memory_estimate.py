@@ -1,153 +1,186 @@
-"""How much memory of a GPU a training will take, part by part."""
+"""How much memory a training on a GPU will take: of the GPU, and page-locked on the host."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from slipstream.config import Config
+from slipstream.gpu.planning import plan_ahead
+from slipstream.gpu.transfer.bundle import BUNDLES, SCORED
 from slipstream.gpu.transfer.packing import room_for
+from slipstream.pipeline.place.accesses import Popularity
+from slipstream.pipeline.place.budget import lookups_beside, rows_beside
 from slipstream.pipeline.place.tier import Room
 from slipstream.tables.spec import Layout
 from slipstream.tables.store import Record
 
-# Bytes for each lookup of a batch: what a plan has of it on the device, and what finding the rows
-# that it touches takes meanwhile.
+MIB = 1 << 20
+# Bytes for each lookup of a batch: its plan, and finding the rows that it updates.
 _PLANNED, _FOUND = 16, 44
-# What PyTorch's allocator holds beyond what is in use at once, and libraries for their products,
-# in its thread of the backward pass, too. Measured on an H200: 272 MiB for `plain` at 16,384.
-_HELD, _LIBRARIES = 1.15, 73 << 20
-# Where steps are recorded: activations are held by the recording, and some by what runs outside it,
-# and so is the room of libraries; each stream has rounded pieces of its own. Measured on an H200
-# with Criteo Kaggle's tables at batch 16,384, where a step needs 139 MiB at once: recordings held
-# 163. What is only scored has some of its own before it is recorded: 86 MiB there.
-_HELD_RECORDED, _LIBRARIES_RECORDED, _SCORED = 1.17, 150 << 20, 0.6
-# Reckoned, not measured: PyTorch gives cuBLAS as much for each stream of a Hopper GPU, and there is
-# one more, which gradients of weights are multiplied in.
-_BESIDE = 32 << 20
+# What PyTorch's allocator and cuBLAS hold beyond the tensors. Measured on an H200 at batch 16,384:
+# without and with recorded steps. cuBLAS also has 32 MiB for the stream of weight gradients.
+_HELD, _LIBRARIES = 1.15, (73 + 32) * MIB
+_HELD_RECORDED, _LIBRARIES_RECORDED = 1.17, (150 + 32) * MIB
+_SCORED = 0.6  # activations of batches that are only scored, as a share of a step's
 
 
-def device_parts(
-    layout: Layout,
-    rooms: Sequence[Room] | None,
-    *,
-    inputs: int,
-    lookups: float,
-    weights: int,
-    states: int,
-    step: int,
-    rings: int,
-    parts: int = 1,
-    scored: int = 0,
-    scored_inputs: int = 0,
-) -> dict[str, int]:
-    """Bytes by part, in words.
+@dataclass(frozen=True)
+class Step:
+    """The sizes of one training step.
 
     Args:
-        layout: Tables and features.
-        rooms: The fast tier of each group; None where rows stay on the host.
-        inputs: Inputs of a batch.
-        lookups: Lookups of an input.
-        weights: Dense weights.
-        states: Values that the optimizer keeps of each.
-        step: Bytes that the forward and the backward pass need at once.
-        rings: Bytes of pages, as `ring_bytes` gives them.
-        parts: Parts of a batch; recordings of several sizes hold more than one step needs.
-        scored: Bytes of the pages of batches that are only scored.
-        scored_inputs: Inputs of such a batch.
+        examples: Examples of a batch.
+        example_bytes: Bytes of an example in a batch.
+        lookups: Lookups of an example.
+        weights: Weights of the dense part.
+        states: Values of optimizer state for each weight.
+        activations: Bytes that the forward and the backward pass need at once.
+        parts: Parts of a batch.
     """
-    libraries, held = _LIBRARIES, _HELD
-    if rooms is not None:
-        libraries, held = _LIBRARIES_RECORDED, _HELD_RECORDED
-    made = {
-        "dense": 4 * weights * (3 + states) + libraries + _BESIDE,
-        "activations": math.ceil(held * step * parts),
+
+    examples: int
+    example_bytes: float
+    lookups: float
+    weights: int
+    states: int
+    activations: int
+    parts: int
+
+
+def gpu_memory(
+    config: Config,
+    layout: Layout,
+    tiers: Sequence[Room] | None,
+    step: Step,
+    *,
+    popularity: Popularity,
+    examples: int,
+    finished: bool,
+) -> tuple[dict[str, int], int]:
+    """Bytes on the device by part, and bytes of page-locked memory on the host.
+
+    Args:
+        config: The configuration.
+        layout: Tables and features.
+        tiers: The fast tier of each group; None if rows stay on the host.
+        step: The sizes of a step.
+        popularity: The accesses of all rows.
+        examples: Examples of the training part.
+        finished: Whether the GPU finds kept rows by itself.
+    """
+    recorded = tiers is not None
+    libraries, factor = (_LIBRARIES_RECORDED, _HELD_RECORDED) if recorded else (_LIBRARIES, _HELD)
+    dense = {
+        "dense": 4 * step.weights * (3 + step.states) + libraries,
+        "activations": math.ceil(factor * step.activations * step.parts),
     }
-    if rooms is None:
-        return made
-    found = inputs * lookups * (_PLANNED + _FOUND)
-    pairs = zip(layout.groups, rooms, strict=True)
-    fast = sum(4 * Record.of(group).words * room.slots for group, room in pairs)
-    evaluation = math.ceil(scored + _SCORED * step * scored_inputs / inputs)
-    return {"fast": fast, "plans": math.ceil(rings + found), **made, "evaluation": evaluation}
+    if tiers is None:
+        return dense, 0
+    batch = (popularity, tiers, examples, step.examples)
+    rows, lookups = rows_beside(*batch), lookups_beside(*batch) if finished else step.lookups
+    pages = BUNDLES * plan_ahead.together(config, tiers)
+    on_device, on_host = (
+        page_bytes(layout, rows, lookups, step.examples, example_bytes, plan_ahead.colder(config))
+        for example_bytes in (step.example_bytes, 0.0)
+    )
+    scored_page = 0  # if the host plans completely, the rows to score are looked up there
+    if finished:
+        beside = lookups_beside(*batch)
+        scored_page = math.ceil(step.examples * (step.example_bytes + 8)) + sum(
+            (bytes_ + 8) * _capacity(count)
+            for bytes_, count in zip(_row_bytes(layout), beside, strict=True)
+        )
+    found = step.examples * step.lookups * (_PLANNED + _FOUND)
+    fast = sum(bytes_ * tier.slots for bytes_, tier in zip(_row_bytes(layout), tiers, strict=True))
+    device = {
+        "fast": fast,
+        "plans": math.ceil(pages * on_device + found),
+        **dense,
+        "evaluation": math.ceil((SCORED + 1) * scored_page + _SCORED * step.activations),
+    }
+    return device, pages * on_host + SCORED * scored_page
 
 
-def ring_bytes(
+def read_ahead_bytes(
+    config: Config, tiers: Sequence[Room] | None, example_bytes: float, examples: int
+) -> int:
+    """Page-locked blocks of batches for a GPU: read, planned and in transfer. 0 on the CPU.
+
+    Args:
+        config: The configuration.
+        tiers: The fast tier of each group; None if rows stay on the host.
+        example_bytes: Bytes of an example in a batch.
+        examples: Examples of the whole run.
+    """
+    if not plan_ahead.plans_ahead(config, tiers):
+        return 0
+    block = example_bytes * config.batch_size * plan_ahead.read_at_once(config, tiers)
+    rounded = 1 << (math.ceil(block) - 1).bit_length()  # page-locked memory: powers of two
+    return rounded * plan_ahead.reads_held(config, tiers, examples)
+
+
+def page_bytes(
     layout: Layout,
     rows: Sequence[float],
-    *,
-    inputs: int,
-    input_bytes: float,
     lookups: float | Sequence[float],
-    pages: int,
-    grows: float = 1.0,
+    examples: int,
+    example_bytes: float,
+    growth: float = 1.0,
 ) -> int:
-    """Bytes of the pages of plans and of results, on the device or, pinned, on the host.
+    """Bytes of the page of one plan and of its results.
 
     Args:
         layout: Tables and features.
-        rows: Rows of each group that come for a batch, and as many leave.
-        inputs: Inputs of a batch.
-        input_bytes: Bytes of an input in a page; 0 where pages have none.
-        lookups: Lookups of an input, where a plan says something of each; where the device finds
-            kept rows by itself, for each group the lookups of a batch that find others.
-        pages: Plans that there is room for, and as many results.
-        grows: How many times as many rows there is room for.
+        rows: Rows of each group that come for a batch; as many leave.
+        lookups: Lookups of an example; if the GPU finds kept rows by itself, for each group the
+            lookups of a batch that find other rows.
+        examples: Examples of a batch.
+        example_bytes: Bytes of an example in the page.
+        growth: How many times as many rows there is room for.
     """
-    # Of a row that comes and leaves: itself, twice, and its slot; of a lookup its place and slot.
+    # A row that comes, one that leaves, and their slot.
     moved = sum(
-        (8 * Record.of(group).words + 8) * _room(count, grows)
-        for group, count in zip(layout.groups, rows, strict=True)
+        (2 * bytes_ + 8) * _capacity(count, growth)
+        for bytes_, count in zip(_row_bytes(layout), rows, strict=True)
     )
     if isinstance(lookups, Sequence):
-        said = sum(8.0 * _room(count, grows) for count in lookups)
+        looked_up = sum(8.0 * _capacity(count, growth) for count in lookups)
     else:
-        said = inputs * lookups * _PLANNED
-    return math.ceil(pages * (inputs * (input_bytes + 8) + moved + said))
+        looked_up = examples * lookups * _PLANNED
+    return math.ceil(examples * (example_bytes + 8) + moved + looked_up)
 
 
-def scored_page(
-    layout: Layout, lookups: Sequence[float], *, inputs: int, input_bytes: float
-) -> int:
-    """Bytes of the page of a batch that is only scored: each lookup has a row of its own.
-
-    Args:
-        layout: Tables and features.
-        lookups: For each group the lookups of a batch that find rows that do not stay.
-        inputs: Inputs of a batch.
-        input_bytes: Bytes of an input.
-    """
-    rows = sum(
-        (4 * Record.of(group).words + 8) * _room(count)
-        for group, count in zip(layout.groups, lookups, strict=True)
-    )
-    return math.ceil(inputs * (input_bytes + 8) + rows)
+def _row_bytes(layout: Layout) -> list[int]:
+    return [4 * Record.of(group).words for group in layout.groups]
 
 
-def _room(expected: float, grows: float = 1.0) -> int:
-    """Room for the most of something that is expected so often, as it is made."""
+def _capacity(expected: float, growth: float = 1.0) -> int:
+    """Room for the largest number of something whose expected number is known."""
     most = math.ceil(expected + 3 * math.sqrt(expected))
-    return room_for({"fill": most}, grows=grows)["fill"]
+    return room_for({"fill": most}, grows=growth)["fill"]
 
 
-def what_fits(parts: Mapping[str, int], total: int) -> str:
-    """A sentence about a training that does not fit the memory of a device, and what would.
+def out_of_memory(parts: Mapping[str, int], total: int) -> str:
+    """A sentence about a training that does not fit a device, and what would fit.
 
     Args:
-        parts: Bytes by part, as `device_parts` gives them.
-        total: Bytes that the device has for us.
+        parts: Bytes by part, as `gpu_memory` returns them.
+        total: Bytes of the device that this process may use.
 
     Example:
-        >>> what_fits({"fast": 900 << 20, "plans": 100 << 20}, 512 << 20)[:75]
-        'The GPU has 512 MiB for this run, which needs about 1,000 MiB: 900 MiB for '
+        >>> out_of_memory({"fast": 900 << 20, "plans": 100 << 20}, 512 << 20)[:70]
+        'The GPU has 512 MiB for this run, which needs about 1,000 MiB: 900 MiB'
     """
-    mib = 1 << 20
-    needed = ", ".join(f"{-(-size // mib):,} MiB for {name}" for name, size in parts.items())
+    needed = ", ".join(f"{-(-bytes_ // MIB):,} MiB for {name}" for name, bytes_ in parts.items())
     text = (
-        f"The GPU has {total // mib:,} MiB for this run, which needs about "
-        f"{sum(parts.values()) // mib:,} MiB: {needed}. "
+        f"The GPU has {total // MIB:,} MiB for this run, which needs about "
+        f"{sum(parts.values()) // MIB:,} MiB: {needed}. "
     )
     fast = parts.get("fast", 0)
-    rest = min(fast, total - (sum(parts.values()) - fast))  # it was too much, whatever was counted
-    if rest > 64 * mib:
-        return f"{text}Set placement.fast_memory to {rest * 9 // 10 // mib}MiB or less."
+    # The estimate may be too small, so the fast tier must shrink in any case.
+    rest = min(fast, total - (sum(parts.values()) - fast))
+    if rest > 64 * MIB:
+        return f"{text}Set placement.fast_memory to {rest * 9 // 10 // MIB}MiB or less."
     return f"{text}Use smaller batches, or a smaller model."

@@ -7,7 +7,7 @@ from trained import SIZES
 from slipstream import Dataset, Recipe, synthesize
 from slipstream.models import build_model
 from slipstream.training.build import longest
-from slipstream.training.footprint import step_bytes, without_values
+from slipstream.training.step_memory import step_bytes, without_values
 
 
 @pytest.fixture(scope="module")
@@ -42,5 +42,5 @@ def test_a_step_that_can_be_counted_by_hand():
     model = Square()
     model.layout = Nothing()
     found = step_bytes(model, 1000, dense=10, half=False)
-    # Dense values, their squares, the product; in the backward pass one more of this size.
+    # The forward pass saves the dense values and their squares; gradients have the same size.
     assert 3 * 40_000 <= found <= 5 * 40_000
