@@ -3,6 +3,7 @@
 import pytest
 
 from slipstream.cli.config_options import ConfigOptions
+from slipstream.pipeline.strategies import default_strategy
 
 
 @pytest.mark.parametrize(
@@ -16,7 +17,8 @@ from slipstream.cli.config_options import ConfigOptions
     ],
 )
 def test_on_a_gpu_the_strategy_is_fast_unless_another_is_named(flags, settings, strategy):
-    assert ConfigOptions(None, flags, settings).config().strategy == strategy
+    config = ConfigOptions(None, flags, settings).config()
+    assert (config.strategy or default_strategy(config.device)) == strategy
 
 
 def test_flags_go_over_the_file_and_settings_over_flags(tmp_path):

@@ -16,7 +16,7 @@ def data(tmp_path_factory):
 
 
 def test_the_parts_are_a_table(data):
-    done = run("estimate", data, "--model", "dcn", "--batch-size", 64, "--limit", 100)
+    done = run("estimate", data, "--model", "dcn", "--batch-size", 64, "--stop", 100)
     assert done.exit_code == 0, done.stderr
     for part in ("process", "rows", "dense", "activations", "loader", "checkpoint", "sum"):
         assert f"\n{part} " in done.stdout

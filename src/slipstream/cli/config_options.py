@@ -54,12 +54,9 @@ FLAGS = {
     "batch_size": Flag("batch_size", int, "Examples in a batch. Default: 2048."),
     "epochs": Flag("epochs", int, "How often to go through the training part. Default: 1."),
     "start": Flag(
-        "start",
-        str,
-        "Leave out the examples before: a number, or such as 25%.",
-        "POSITION",
+        "start", str, "Train from this example on: a number, or a share such as 25%.", "POSITION"
     ),
-    "stop": Flag("stop", str, "Leave out the examples from this one on, likewise.", "POSITION"),
+    "stop": Flag("stop", str, "Train up to this example: a number, or a share.", "POSITION"),
     "seed": Flag("seed", int, "Seed for weight initialization and shuffling. Default: 0."),
     "shuffle": Flag("shuffle", bool, "Shuffle the examples by blocks."),
     "precision": Flag(

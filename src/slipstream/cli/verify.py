@@ -25,9 +25,11 @@ def verify(
     """
     from slipstream.analyze.verify import verify as compare_trainings
     from slipstream.data.dataset import Dataset
+    from slipstream.pipeline.strategies import default_strategy
 
     options.flags["data"] = str(data)
     config = options.config()
+    strategy = config.strategy or default_strategy(config.device)
     with progress_bar("comparing", 2 * steps, "steps") as advance:
         comparisons = compare_trainings(Dataset.open(data), config, steps, advance)
     for result in comparisons:
@@ -35,7 +37,7 @@ def verify(
         gap = "the same bits" if result.same_bits else gap
         limit = "" if result.allowed == 0 else f", allowed {result.allowed:.0e}"
         print_line(
-            f"{config.strategy} {result.name}: {result.steps:,} steps, {result.rows:,} rows, "
+            f"{strategy} {result.name}: {result.steps:,} steps, {result.rows:,} rows, "
             f"{result.values:,} values: {gap}{limit}: {'correct' if result.correct else 'WRONG'}"
         )
     if not all(result.correct for result in comparisons):
