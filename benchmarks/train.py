@@ -176,7 +176,7 @@ def plain_auc(config: Config, dataset: Dataset) -> float | None:
         for batch in loader:
             n = batch.n_valid
             metrics.add(model(batch), batch.labels[:n])
-    return metrics.result().auc
+    return metrics.result()["auc"]
 
 
 def auc(folder: Path, rows: int) -> bool:

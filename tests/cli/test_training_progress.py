@@ -36,7 +36,7 @@ def show(console, count=35, every=10.0):
     with training_progress(console, every=every, clock=clock) as update:
         for second in range(count):
             clock.now = float(second)
-            update(Report("train", second, 100, 1.0, 0.5, 0.75))
+            update(Report("train", second, 100, 1.0, {"logloss": 0.5, "auc": 0.75}))
 
 
 def test_a_pipe_gets_a_plain_line_now_and_then_and_at_the_end(monkeypatch):

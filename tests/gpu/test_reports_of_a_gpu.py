@@ -10,7 +10,6 @@ from small_runs import clicks, config, lines, reported, stop_after
 
 from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.step.graph_engine import GraphEngine
-from slipstream.training import recent
 from slipstream.training.loop import DivergedError, StoppedError, Trainer, train
 from slipstream.training.recent import Recent
 from slipstream.training.reports import Reports
@@ -57,25 +56,6 @@ def test_a_report_says_the_same_whether_its_steps_are_waited_for_or_not(
     ours = told(tmp_path / "ours")
     assert len(ours) > 2
     assert ours == told(tmp_path / "waiting")
-
-
-def test_what_computes_figures_is_compiled_before_the_first_step(tmp_path, monkeypatch):
-    went, step_all, figures = [], GraphEngine.step_all, recent._figures
-
-    def stepping(self, plans):
-        went.append("step")
-        return step_all(self, plans)
-
-    def computing(*arrays):
-        went.append(figures.typeof_pyval(arrays[0]))
-        return figures(*arrays)
-
-    monkeypatch.setattr(GraphEngine, "step_all", stepping)
-    monkeypatch.setattr(recent, "_figures", computing)
-    train(clicks(336), keys(monkeypatch, 48), tmp_path / "run")
-    assert went[0] != "step"
-    # Of the same kind later, or it would be compiled again.
-    assert set(went[1:]) == {"step", went[0]}
 
 
 def test_a_run_that_was_stopped_reports_what_one_does_that_was_not(tmp_path, monkeypatch):

@@ -13,7 +13,6 @@ from slipstream.training import evaluation, trainer
 from slipstream.training.checkpoint import newest
 from slipstream.training.diverged import DivergedError
 from slipstream.training.loop import Hooks, train
-from slipstream.training.metrics import Scores
 
 
 def test_every_step_has_the_learning_rate_of_its_end(tmp_path, monkeypatch):
@@ -57,7 +56,7 @@ def test_start_stop_and_epochs_say_how_many_inputs_are_trained(tmp_path):
 
 
 def scores_of(logloss):
-    return Scores(None, None, logloss, None, None, None, 1, 0)
+    return {"auc": None, "logloss": logloss, "inputs": 1, "positives": 0}
 
 
 def test_training_ends_when_validation_has_not_got_better_so_often(tmp_path, monkeypatch):

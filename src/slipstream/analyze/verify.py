@@ -218,8 +218,8 @@ class _Pair:
             few = first_inputs(self.dataset.validation, RATE_INPUTS)
             self._settle()
             scores = evaluate(self.theirs, self.resident, few, self.config.batch_size)
-            assert scores.logloss is not None, "checked before training began"
-            self.order.tell(number, scores.logloss)
+            assert scores["logloss"] is not None, "checked before training began"
+            self.order.tell(number, scores["logloss"])
 
     def _settle(self) -> None:
         for engine in (self.ours, self.theirs):

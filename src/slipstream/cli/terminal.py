@@ -233,17 +233,18 @@ def training_line(report: Report) -> str:
 
     Example:
         >>> from slipstream.training.progress import Report
-        >>> report = Report("train", 1_200_000, 4_800_000, rate=24_000, loss=0.4512, auc=0.7891)
+        >>> scores = {"logloss": 0.4512, "auc": 0.7891}
+        >>> report = Report("train", 1_200_000, 4_800_000, rate=24_000, scores=scores)
         >>> training_line(report)
         'train 25 %  loss 0.4512  2 min 30 s left  AUC 0.7891  24 k/s  1.2 M of 4.8 M inputs'
     """
     percent = 100 * report.done // report.total if report.total else 100
-    left = report.seconds_left
+    left, loss, auc = report.seconds_left, report.scores.get("logloss"), report.scores.get("auc")
     parts = (
         f"{report.phase} {percent} %",
-        None if report.loss is None else f"loss {report.loss:.4f}",
+        None if loss is None else f"loss {loss:.4f}",
         None if left is None else f"{duration(left)} left",
-        None if report.auc is None else f"AUC {report.auc:.4f}",
+        None if auc is None else f"AUC {auc:.4f}",
         None if report.rate is None else f"{compact(report.rate)}/s",
         f"{compact(report.done)} of {compact(report.total)} inputs",
     )

@@ -48,7 +48,7 @@ def evaluate_run(
         "part": part,
         "position": opened.position,
         "ended": opened.ended,
-        **scores.to_json(),
+        **scores,
         "oracle_auc": oracle["auc"] if oracle else None,
         "stands": opened.stands,
         "warnings": list(opened.found.warnings),

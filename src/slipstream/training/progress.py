@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -16,16 +16,14 @@ class Report:
         done: Inputs that are done, of the whole run or of this evaluation.
         total: Inputs there are.
         rate: Inputs a second, lately.
-        loss: Logloss of the last inputs.
-        auc: AUC of the last inputs.
+        scores: The metrics of the last inputs, by name.
     """
 
     phase: str
     done: int
     total: int
     rate: float | None = None
-    loss: float | None = None
-    auc: float | None = None
+    scores: Mapping[str, float | None] = field(default_factory=dict)
 
     @property
     def seconds_left(self) -> float | None:

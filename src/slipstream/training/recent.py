@@ -1,34 +1,17 @@
-"""Loss and AUC over the last inputs of a training, for its progress line."""
+"""The metrics of the last inputs of a training, for its progress line."""
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.compiled import compiled
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.errors import ConfigError
-from slipstream.training.auc import auc_of_labels, auc_of_scores
-
-
-class Lately(NamedTuple):
-    """What the last inputs say; what cannot be said is None.
-
-    Args:
-        loss: Their logloss.
-        auc: Their AUC.
-        inputs: How many they are.
-    """
-
-    loss: float | None
-    auc: float | None
-    inputs: int
+from slipstream.training.metrics import Metrics, Scores
 
 
 class Recent:
@@ -44,8 +27,8 @@ class Recent:
     Example:
         >>> recent = Recent(2)
         >>> recent.add(torch.tensor([9.0, -1.0, 1.0]), torch.tensor([0.0, 0.0, 1.0]))
-        >>> recent.result()
-        Lately(loss=0.31326168751822286, auc=1.0, inputs=2)
+        >>> recent.result()["inputs"], recent.result()["auc"]
+        (2, 1.0)
     """
 
     def __init__(self, window_inputs: int, device: str | torch.device = "cpu") -> None:
@@ -104,17 +87,14 @@ class Recent:
         other._waiting, other._waiting_inputs = deque(self._waiting), self._waiting_inputs
         return other
 
-    def result(self) -> Lately:
-        """Loss and AUC of the inputs in the window."""
+    def result(self) -> Scores:
+        """The figures of the inputs in the window; all None while a logit is not finite."""
         logits, labels, weights = self._window()
-        loss, weight, finite, alike, auc = _figures(logits, labels, weights)
-        exact = None if math.isnan(auc) else auc
-        if finite and not alike:
-            positive = labels > 0
-            sides = (positive, ~positive)
-            heavy = (weights[side] for side in sides)
-            exact = auc_of_scores(*(logits[side] for side in sides), *heavy)
-        return Lately(loss / weight if weight else None, exact, len(logits))
+        metrics = Metrics()
+        if not np.isfinite(logits).all():
+            return dict.fromkeys(metrics.result()) | {"inputs": len(logits)}
+        metrics.add(logits, labels, weights)
+        return metrics.result()
 
     def _window(self) -> tuple[Array, Array, Array]:
         """Logits, labels and weights of the inputs in the window, the oldest first.
@@ -136,11 +116,6 @@ class Recent:
         logits, labels, weights = (one.astype(np.float32, copy=False) for one in joined)
         return logits, labels, weights
 
-    @staticmethod
-    def compile() -> None:
-        """Have what `result` computes with compiled, which holds up all threads for seconds."""
-        _figures(*np.zeros((3, 1), dtype=np.float32))
-
     def state_dict(self) -> dict[str, Tensor]:
         """All there is to go on from here, in this or another process."""
         self._copy()
@@ -155,25 +130,3 @@ class Recent:
             )
         self._ring.copy_(state["ring"])
         self._added = int(state["added"])
-
-
-@compiled
-def _figures(
-    logits: Array, labels: Array, weights: Array
-) -> tuple[float, float, bool, bool, float]:
-    """The weighted loss, the weight, whether all logits are finite, and whether weights are 1.
-
-    The last is the AUC where both are so, or not a number where there is none. All in one call
-    without the interpreter lock: a GPU's steps go on beside it.
-    """
-    loss = weight = 0.0
-    finite = alike = True
-    for k in range(len(logits)):
-        x, heavy = np.float64(logits[k]), np.float64(weights[k])
-        finite &= math.isfinite(x)
-        alike &= heavy == 1.0
-        wrong = -x if labels[k] > 0 else x
-        loss += heavy * (max(wrong, 0.0) + math.log1p(math.exp(-abs(x))))  # never overflows
-        weight += heavy
-    auc = auc_of_labels(logits, labels) if finite and alike else math.nan
-    return loss, weight, finite, alike, auc

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from slipstream.tables.plan import Plan
+from slipstream.training.metrics import Scores
 from slipstream.training.progress import Pace, Report
-from slipstream.training.recent import Lately, Recent
+from slipstream.training.recent import Recent
 from slipstream.training.run import Lines, Run
 from slipstream.training.state import Hooks, State
 
@@ -54,10 +55,9 @@ class Reports:
     def __init__(self, run: Run, hooks: Hooks, *, beside: bool, stack: ExitStack) -> None:
         self._run, self._hooks, self._stack = run, hooks, stack
         self._recent, self._pace = Recent(_RECENT), Pace()
-        self._recent.compile()  # and not at the first report, while steps are under way
         self._told: Report | None = None
         self._due: deque[_Due] = deque()
-        self._ready: dict[int, Future[Lately]] = {}  # figures, by the last step that is in them
+        self._ready: dict[int, Future[Scores]] = {}  # figures, by the last step that is in them
         self._beside = None
         if beside:
             self._beside = ThreadPoolExecutor(1, thread_name_prefix="slipstream-report")
@@ -99,7 +99,7 @@ class Reports:
         report = Report("train", state.position, state.total, speed)
         if heard and state.step not in self._ready:
             self._ready[state.step] = self._figures()
-        self._due.append(_Due(state.step, state.line(None, None), report))
+        self._due.append(_Due(state.step, state.line(), report))
         if self._beside is None:
             self.tell()
 
@@ -117,9 +117,9 @@ class Reports:
     def _written(self) -> Report:
         """The first report that is due, with its figures, once it is written."""
         due = self._due.popleft()
-        loss, auc, _ = self._ready.pop(due.step).result()
-        self._lines.write(due.line | {"loss": loss, "auc": auc})
-        return replace(due.report, loss=loss, auc=auc)
+        scores = self._ready.pop(due.step).result()
+        self._lines.write(due.line | scores)
+        return replace(due.report, scores=scores)
 
     def _write_heard(self) -> None:
         """Write the reports of steps that were heard: they say what went on before an error."""
@@ -150,10 +150,10 @@ class Reports:
         mine = {n.removeprefix(_PREFIX): v for n, v in tensors.items() if n.startswith(_PREFIX)}
         self._recent.load_state_dict(mine)
 
-    def _figures(self) -> Future[Lately]:
-        """Loss and AUC of the last inputs."""
+    def _figures(self) -> Future[Scores]:
+        """The metrics of the last inputs."""
         if self._beside is not None:
             return self._beside.submit(self._recent.copy().result)
-        made: Future[Lately] = Future()
+        made: Future[Scores] = Future()
         made.set_result(self._recent.result())
         return made

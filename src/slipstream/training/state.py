@@ -111,15 +111,13 @@ class State:
         finally:
             self.seconds[phase] += time.perf_counter() - begun
 
-    def line(self, loss: float | None, auc: float | None) -> dict[str, Any]:
-        """What `metrics.jsonl` says of where it stands, with loss and AUC of the last inputs."""
+    def line(self) -> dict[str, Any]:
+        """The line of `metrics.jsonl` about where it stands, without metrics."""
         seconds = self.train_seconds
         return {
             "kind": "training",
             "position": self.position,
             "step": self.step,
-            "loss": loss,
-            "auc": auc,
             "inputs_trained": self.inputs_trained,
             "train_seconds": seconds,
             "samples_per_second": self.inputs_trained / seconds if seconds else 0.0,

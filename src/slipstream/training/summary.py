@@ -40,7 +40,7 @@ def summary_of(
     skipped = state.position - state.inputs_trained
     return {
         **build.about(config, dataset),
-        **scores.to_json(),
+        **scores,
         "oracle_auc": oracle["auc"] if oracle else None,
         "init_from": state.init_from,
         "trained_part": log_part(order.start, order.start + order.per_epoch, order.rows),

@@ -266,7 +266,7 @@ class Trainer:
         """Score the evaluation part: a point of the learning curve."""
         scores = self._evaluate("evaluation", self.dataset.evaluation)
         line = {"kind": "evaluation", "position": self.state.position, "share": share}
-        line |= {"inputs_trained": self.state.inputs_trained, **scores.to_json()}
+        line |= {"inputs_trained": self.state.inputs_trained, **scores}
         self.state.curve.append(line | {"total": self.total})
         self.reports.write(line | {"train_seconds": self.state.train_seconds})
         return scores
@@ -277,11 +277,11 @@ class Trainer:
             return
         few = first_inputs(self.dataset.validation, RATE_INPUTS)
         scores = self._evaluate("ordering", few)
-        assert scores.logloss is not None, "checked before training began"
-        self.order.tell(number, scores.logloss)
-        self.state.decisions.append((number, scores.logloss))
+        assert scores["logloss"] is not None, "checked before training began"
+        self.order.tell(number, scores["logloss"])
+        self.state.decisions.append((number, scores["logloss"]))
         line = {"kind": "ordering", "position": self.state.position, "decision": number}
-        self.reports.write(line | {"logloss": scores.logloss})
+        self.reports.write(line | {"logloss": scores["logloss"]})
 
     def _validate(self) -> None:
         """Score the validation part, which steers; stop if it has not got better for long."""
@@ -289,10 +289,10 @@ class Trainer:
         if state.validated == state.position:
             return
         scores = self._evaluate("validation", self.dataset.validation)
-        assert scores.logloss is not None, "checked before training began"
+        assert scores["logloss"] is not None, "checked before training began"
         state.validated = state.position
-        self.reports.write({"kind": "validation", "position": state.position, **scores.to_json()})
-        if not state.is_better(scores.logloss) and state.no_better >= stop.patience:
+        self.reports.write({"kind": "validation", "position": state.position, **scores})
+        if not state.is_better(scores["logloss"]) and state.no_better >= stop.patience:
             state.ended = state.ended_early = True
             self.hooks.say(no_better(state, stop.patience))
 

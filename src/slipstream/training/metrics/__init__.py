@@ -1,0 +1,18 @@
+"""How good predictions are: metrics over all examples, never averaged over batches."""
+
+from slipstream.training.metrics.metric import Metric, Mode, Predictions, SumMetric, mean, ratio
+from slipstream.training.metrics.metrics import Metrics, Scores
+from slipstream.training.metrics.registry import METRICS, register_metric
+
+__all__ = [
+    "METRICS",
+    "Metric",
+    "Metrics",
+    "Mode",
+    "Predictions",
+    "Scores",
+    "SumMetric",
+    "mean",
+    "ratio",
+    "register_metric",
+]
