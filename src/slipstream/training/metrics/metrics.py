@@ -100,11 +100,11 @@ def _check(logits: Array, labels: Array, weights: Array, begins: int) -> None:
             f"Metrics were given {len(logits)} scores, {len(labels)} labels and {len(weights)} "
             "weights; each input needs one of each."
         )
-    for what, values, good, rule in (
+    for kind, values, good, rule in (
         ("score", logits, np.isfinite(logits), "finite"),
         ("label", labels, (labels == 0) | (labels == 1), "0 or 1"),
         ("weight", weights, np.isfinite(weights) & (weights >= 0), "finite and at least 0"),
     ):
         if not good.all():
             at = int(np.argmin(good))
-            raise DataError(f"The {what} of input {begins + at} is {values[at]}, not {rule}.")
+            raise DataError(f"The {kind} of input {begins + at} is {values[at]}, not {rule}.")
