@@ -40,14 +40,14 @@ def batches(batch_size: int) -> list[tuple[Tensor, Tensor, Tensor]]:
 
     random, generator = np.random.default_rng(1), torch.Generator().manual_seed(1)
     laws = [PowerLaw.over(rows, 1.1) for rows in table_rows()]
-    made = []
+    drawn_batches = []
     for _ in range(BATCHES):
         words = random.integers(0, 1 << 64, (len(laws), batch_size), dtype=np.uint64)
         ids = np.stack([law.draw(w) for law, w in zip(laws, words, strict=True)], 1, dtype=np.int32)
         dense = torch.rand(batch_size, 13, generator=generator)
         labels = (torch.rand(batch_size, generator=generator) < 0.25).float()
-        made.append((torch.from_numpy(ids), dense, labels))
-    return made
+        drawn_batches.append((torch.from_numpy(ids), dense, labels))
+    return drawn_batches
 
 
 def table_rows() -> list[int]:
@@ -126,9 +126,9 @@ def our_layout(optimizer: str):
     from slipstream.tables.optimizers import row_optimizer
     from slipstream.tables.spec import Feature, Layout, TableSpec
 
-    one = row_optimizer(optimizer, lr=LR)
+    optimizer_of_rows = row_optimizer(optimizer, lr=LR)
     rows = table_rows()
-    tables = tuple(TableSpec(f"C{n}", r, DIM, one) for n, r in enumerate(rows))
+    tables = tuple(TableSpec(f"C{n}", r, DIM, optimizer_of_rows) for n, r in enumerate(rows))
     return Layout(tables, tuple(Feature(t.name, t.name) for t in tables))
 
 
@@ -186,8 +186,8 @@ def our_step(precision: str, compiled: bool) -> Callable[..., None]:
     def step(ids: Tensor, dense: Tensor, labels: Tensor) -> None:
         nonlocal count
         count += 1
-        ones = torch.ones(len(ids))
-        batch = Batch(torch.arange(len(ids)), labels, ones, dense, ids, len(ids), 0)
+        weights = torch.ones(len(ids))
+        batch = Batch(torch.arange(len(ids)), labels, weights, dense, ids, len(ids), 0)
         (plan,) = planner.plans([batch], count)
         engine.forward(plan)
         engine.move(plan)
@@ -227,16 +227,16 @@ def fbgemm_embeddings(optimizer: str) -> Callable[..., None]:
 
 def contender(name: str) -> Callable[..., None]:
     """The step of a contender."""
-    what, _, which = name.partition(": ")
-    if what == "step":
-        if which == "torch":
+    part, _, variant = name.partition(": ")
+    if part == "step":
+        if variant == "torch":
             return torch_step()
-        words = which.split()
+        words = variant.split()
         return our_step(words[1], "eager" not in words)
-    optimizer = "rowwise_adagrad" if "rowwise" in which else "sgd"
-    if which == "torch":
+    optimizer = "rowwise_adagrad" if "rowwise" in variant else "sgd"
+    if variant == "torch":
         return torch_embeddings()
-    return (fbgemm_embeddings if "fbgemm" in which else our_embeddings)(optimizer)
+    return (fbgemm_embeddings if "fbgemm" in variant else our_embeddings)(optimizer)
 
 
 def work(name: str, batch_size: int, threads: int) -> None:
@@ -295,7 +295,7 @@ def measure(names: list[str], options: argparse.Namespace) -> dict[str, float]:
 
 
 def main() -> int:
-    """Measure, print the table, and say which goals are reached; status 1 if one is missed."""
+    """Measure, print the table and the goals reached; status 1 if a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch-size", type=int, default=2048)
     parser.add_argument("--rounds", type=int, default=8)
@@ -323,13 +323,13 @@ def main() -> int:
             else:
                 print(f"  {name.partition(': ')[2]:24} not installed")
     missed = False
-    for what, base_name, name, goal in GOALS:
+    for title, base_name, name, goal in GOALS:
         if base_name in median and name in median:
             ratio = median[base_name] / median[name]
             missed |= ratio < goal
             verdict = "reached" if ratio >= goal else "MISSED"
             against = base_name.partition(": ")[2]
-            print(f"{what}: {ratio:.2f} times as fast as {against}, goal {goal}: {verdict}")
+            print(f"{title}: {ratio:.2f} times as fast as {against}, goal {goal}: {verdict}")
     return int(missed)
 
 

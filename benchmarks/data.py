@@ -60,8 +60,8 @@ def compare(
             load(open_part(), batch_size, repeat),
         )
         if repeat:  # the first warms the page cache
-            for times, one in zip(seconds.values(), passes, strict=True):
-                times.append(one)
+            for times, seconds_of_pass in zip(seconds.values(), passes, strict=True):
+                times.append(seconds_of_pass)
     part = open_part()
     size = sum(shard.fixed()[name].nbytes for shard in part.shards for name in NAMES)
     print(f"\n{title}\n\n| | inputs/s | GB/s | of NumPy's copy |\n|---|---|---|---|")
@@ -75,10 +75,12 @@ def compare(
     return ratios
 
 
-def verdict(what: str, found: float, wanted: float) -> bool:
-    """Say whether a figure reaches what is wanted of it."""
-    print(f"{what}: {found:.2f}, wanted {wanted:.2f}: {'reached' if found >= wanted else 'MISSED'}")
-    return found >= wanted
+def verdict(title: str, value: float, wanted: float) -> bool:
+    """Print whether a figure reaches its goal, and return it."""
+    print(
+        f"{title}: {value:.2f}, wanted {wanted:.2f}: {'reached' if value >= wanted else 'MISSED'}"
+    )
+    return value >= wanted
 
 
 def main() -> int:

@@ -50,11 +50,11 @@ KINDS = {
 
 def main() -> int:
     """Kill until it was enough; 0 if every run ended as one that was left alone."""
-    given = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    given.add_argument("--kills", type=int, default=200)
-    given.add_argument("--rows", type=int, default=60_000)
-    given.add_argument("--seed", type=int, default=0)
-    options = given.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--rows", type=int, default=60_000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, Nursery() as nursery:
         ends, runs, lost = kill_all(nursery, Path(name), options)
     print(f"{len(ends)} kills in {runs} runs of {options.rows:,} inputs, {lost} lost")
@@ -92,8 +92,8 @@ def kill_all(
         ends += killed
         same = outcome(run) == result
         lost += not same
-        told = "the same" if same else "NOT THE SAME"
-        print(f"{kind}: killed {len(killed)} times, {told}", flush=True)
+        verdict = "the same" if same else "NOT THE SAME"
+        print(f"{kind}: killed {len(killed)} times, {verdict}", flush=True)
     return ends, runs, lost
 
 

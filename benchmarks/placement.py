@@ -68,19 +68,21 @@ class Figures:
     seconds: float
 
 
-def drawn(batch_size: int, count: int) -> list[Batch]:
+def draw_batches(batch_size: int, count: int) -> list[Batch]:
     """Batches of ids by the power laws of the shape."""
     shape = SHAPES["criteo-kaggle"]
     laws = [PowerLaw.over(table.rows, table.exponent) for table in shape.tables]
     random = np.random.default_rng(1)
-    numbers, ones = torch.arange(batch_size), torch.ones(batch_size)
-    made = []
+    numbers, weights = torch.arange(batch_size), torch.ones(batch_size)
+    batches = []
     for _ in range(count):
         words = random.integers(0, 1 << 64, (len(laws), batch_size), dtype=np.uint64)
         ids = np.stack([law.draw(w) for law, w in zip(laws, words, strict=True)], 1, dtype=np.int32)
         dense = torch.zeros(batch_size, 0)
-        made.append(Batch(numbers, ones, ones, dense, torch.from_numpy(ids), batch_size, 0))
-    return made
+        batches.append(
+            Batch(numbers, weights, weights, dense, torch.from_numpy(ids), batch_size, 0)
+        )
+    return batches
 
 
 def accesses(layout: Layout, name: str) -> np.ndarray:
@@ -92,14 +94,14 @@ def accesses(layout: Layout, name: str) -> np.ndarray:
 
 
 def refresh_of(
-    layout: Layout, tier: Tier, made: Sequence[Room], batches: Sequence[Batch]
+    layout: Layout, tier: Tier, tier_sizes: Sequence[Room], batches: Sequence[Batch]
 ) -> Refresh | None:
     """When a strategy chooses its kept rows anew, with the counts of an epoch to begin with."""
     if not tier.keep:
         return None
-    known = [np.concatenate([accesses(layout, one.name) for one in layout.tables])]
+    known = [np.concatenate([accesses(layout, table.name) for table in layout.tables])]
     count = EPOCH / batches[0].capacity
-    most = [len(room.keep) for room in made]
+    most = [len(room.keep) for room in tier_sizes]
     return Refresh.of(tier.refresh, count, most, known=known, counted=count)
 
 
@@ -109,7 +111,7 @@ class Planning:
     def __init__(
         self, layout: Layout, tier: Tier, fast_memory: str, batches: Sequence[Batch], first: int
     ) -> None:
-        made = rooms(
+        tier_sizes = rooms(
             layout,
             lambda name: accesses(layout, name),
             EPOCH,
@@ -118,10 +120,12 @@ class Planning:
             batch_size=batches[0].capacity,
             window=tier.window,
         )
-        self.slots = sum(room.slots for room in made)
+        self.slots = sum(room.slots for room in tier_sizes)
         names = [feature.column for feature in layout.features]
-        refresh = refresh_of(layout, tier, made, batches)
-        plans = Planner(Tiered(layout, names, made, tier.window, refresh=refresh)).plans(batches)
+        refresh = refresh_of(layout, tier, tier_sizes, batches)
+        plans = Planner(Tiered(layout, names, tier_sizes, tier.window, refresh=refresh)).plans(
+            batches
+        )
         self.carried, self.seconds = nothing_carried(), []
         sizes = row_bytes(layout)
         while True:
@@ -171,21 +175,21 @@ class Uses:
     def best(self, slots: int, loaded: np.ndarray) -> int:
         """Misses where what is needed latest leaves first, with some rows there at the start."""
         steps = len(self.back)
-        held = np.zeros(steps + 1, dtype=np.int64)  # rows in the tier, by their next use
-        held += np.bincount(self.first_use[loaded], minlength=steps + 1)
-        held[steps] = misses = 0
-        size = int(held.sum())
+        next_uses = np.zeros(steps + 1, dtype=np.int64)  # rows in the tier, by their next use
+        next_uses += np.bincount(self.first_use[loaded], minlength=steps + 1)
+        next_uses[steps] = misses = 0
+        size = int(next_uses.sum())
         for step in range(steps):
-            misses += (len(self.back[step]) - held[step]) * (step >= self.first)
-            size -= held[step]
-            held[step] = 0
-            held[:steps] += self.ahead[step][:steps]
+            misses += (len(self.back[step]) - next_uses[step]) * (step >= self.first)
+            size -= next_uses[step]
+            next_uses[step] = 0
+            next_uses[:steps] += self.ahead[step][:steps]
             size += int(self.ahead[step][:steps].sum())
             latest = steps - 1
             while size > slots:
-                gone = min(held[latest], size - slots)
-                held[latest] -= gone
-                size -= gone
+                evicted = min(next_uses[latest], size - slots)
+                next_uses[latest] -= evicted
+                size -= evicted
                 latest -= 1
         return int(misses)
 
@@ -193,19 +197,19 @@ class Uses:
 def measure(options: Namespace) -> tuple[dict[str, Figures], float, float]:
     """The figures of each strategy, a training step's seconds, and inputs planned a second."""
     layout = cpu_step.our_layout("rowwise_adagrad")
-    batches = drawn(options.batch_size, options.batches)
+    batches = draw_batches(options.batch_size, options.batches)
     first = options.batches // 2
     inputs = (options.batches - first) * options.batch_size
     uses = Uses(layout, batches, first)
-    popular = np.argsort(np.concatenate([accesses(layout, one.name) for one in layout.tables]))
-    made = {}
-    for name, one in STRATEGIES.items():
-        tier = one.placement
-        if tier is None or one.ordering != "as-is":  # the batches here are as they come
+    popular = np.argsort(np.concatenate([accesses(layout, table.name) for table in layout.tables]))
+    figures = {}
+    for name, strategy in STRATEGIES.items():
+        tier = strategy.placement
+        if tier is None or strategy.ordering != "as-is":  # the batches here are as they come
             continue
         planning = Planning(layout, tier, options.fast_memory, batches, first)
         each = per_input(planning.carried, inputs)
-        made[name] = Figures(
+        figures[name] = Figures(
             hit_rate=each["hits"] / each["lookups"],
             misses=each["misses"],
             bytes_moved=2 * each["bytes_in"],  # what comes leaves again, if not in this trace
@@ -217,9 +221,9 @@ def measure(options: Namespace) -> tuple[dict[str, Figures], float, float]:
     del batches, uses
     tier = STRATEGIES["fast"].placement
     assert tier is not None
-    large = Planning(layout, tier, options.fast_memory, drawn(LARGE, 64), 0)
+    large = Planning(layout, tier, options.fast_memory, draw_batches(LARGE, 64), 0)
     step = step_seconds(options.batch_size) / options.threads
-    return made, step, LARGE / large.a_batch(tier.window)
+    return figures, step, LARGE / large.a_batch(tier.window)
 
 
 def step_seconds(batch_size: int) -> float:
@@ -232,14 +236,14 @@ def step_seconds(batch_size: int) -> float:
     return float(np.median(seconds[2:]))
 
 
-def judge(what: str, value: str, reached: bool) -> bool:
+def judge(title: str, value: str, reached: bool) -> bool:
     """Print a figure beside its goal; whether it was missed."""
-    print(f"{what}: {value}: {'reached' if reached else 'MISSED'}")
+    print(f"{title}: {value}: {'reached' if reached else 'MISSED'}")
     return not reached
 
 
 def main() -> int:
-    """Measure, print the table, and say which goals are reached; status 1 if one is missed."""
+    """Measure, print the table and the goals reached; status 1 if a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batches", type=int, default=1000)
     parser.add_argument("--fast-memory", default="5%")
@@ -248,20 +252,20 @@ def main() -> int:
     options = parser.parse_args()
     torch.set_num_threads(1)
     keep_memory()
-    made, step, rate = measure(options)
+    figures, step, rate = measure(options)
     print(f"batch {options.batch_size:,}, fast memory {options.fast_memory}; for each input:")
-    for name, one in made.items():
+    for name, result in figures.items():
         print(
-            f"  {name:10} hits {one.hit_rate:6.2%}  misses {one.misses:6.3f}  (best possible "
-            f"{one.best:6.3f}, bound of {one.window} batches {one.bound:6.3f})  moved "
-            f"{one.bytes_moved:6.0f} bytes  planned in {one.seconds * 1e3:.2f} ms a batch"
+            f"  {name:10} hits {result.hit_rate:6.2%}  misses {result.misses:6.3f}  (best possible "
+            f"{result.best:6.3f}, bound of {result.window} batches {result.bound:6.3f})  moved "
+            f"{result.bytes_moved:6.0f} bytes  planned in {result.seconds * 1e3:.2f} ms a batch"
         )
     missed = False
-    one = made["bagpipe"]
-    ratio = one.misses / one.bound
+    result = figures["bagpipe"]
+    ratio = result.misses / result.bound
     missed |= judge("bagpipe's misses", f"{ratio:.3f} times its bound, goal 1.05", ratio <= 1.05)
-    one = made["fast"]
-    share = one.seconds / step
+    result = figures["fast"]
+    share = result.seconds / step
     text = f"{share:.1%} of a step of {step * 1e3:.1f} ms, goal 20 %"
     missed |= judge("planning of fast", text, share <= 0.2)
     text = f"{rate / 1e6:.2f} M inputs a second on one core, goal 2 M"

@@ -126,10 +126,10 @@ def compare(sizes: list[int], repeats: int, folder: Path) -> list[Figures]:
     return figures
 
 
-def verdict(what: str, found: float, most: float) -> bool:
-    """Say whether a figure stays within what is wanted of it."""
-    print(f"{what}: {found:.2f}, at most {most:.2f}: {'reached' if found <= most else 'MISSED'}")
-    return found <= most
+def verdict(title: str, value: float, most: float) -> bool:
+    """Print whether a figure stays within its limit, and return it."""
+    print(f"{title}: {value:.2f}, at most {most:.2f}: {'reached' if value <= most else 'MISSED'}")
+    return value <= most
 
 
 def main() -> int:
@@ -147,11 +147,13 @@ def main() -> int:
     print()
     small = figures[0]
     reached = [verdict("prepare, times Polars' streaming parse", small.prepare / small.parse, 6)]
-    for one in figures:
-        reached.append(verdict(f"peak MiB at {one.rows:,} rows", one.peak / MIB, MEMORY / MIB))
-    for one in figures[1:]:
-        ratio = one.per_million / small.per_million
-        reached.append(verdict(f"time for a row at {one.rows:,} rows, times", ratio, 1.15))
+    for figure in figures:
+        reached.append(
+            verdict(f"peak MiB at {figure.rows:,} rows", figure.peak / MIB, MEMORY / MIB)
+        )
+    for figure in figures[1:]:
+        ratio = figure.per_million / small.per_million
+        reached.append(verdict(f"time for a row at {figure.rows:,} rows, times", ratio, 1.15))
     return 0 if all(reached) else 1
 
 

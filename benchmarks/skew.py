@@ -70,8 +70,8 @@ class Curve:
 
 def measure(recipe: Recipe) -> Curve:
     """Make the data set, count, and throw it away."""
-    kept = ", every row" if recipe.min_count == 0 else ""
-    print(f"making {recipe.rows:,} inputs of {recipe.shape}{kept}", file=sys.stderr)
+    suffix = ", every row" if recipe.min_count == 0 else ""
+    print(f"making {recipe.rows:,} inputs of {recipe.shape}{suffix}", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         dataset = Dataset.open(synthesize(recipe, Path(folder) / "data"))
         counts = pooled(dataset.counts(table.name) for table in dataset.schema.tables)
@@ -128,8 +128,8 @@ def main() -> None:
     curves = [measure(recipe) for recipe in (*recipes, Recipe("criteo-kaggle", rows, min_count=0))]
     print(table(curves), flush=True)
     options.out.mkdir(parents=True, exist_ok=True)
-    drawn = standalone(plot(curves))
-    (options.out / "access-curves.svg").write_text(drawn, encoding="utf-8")
+    picture = standalone(plot(curves))
+    (options.out / "access-curves.svg").write_text(picture, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -37,9 +37,9 @@ PARTS = ("rate", "auc", "oracle")
 QUIET = ["evaluate.at=[]", "log.trackers=[]"]
 
 
-def say(what: str, value: float, goal: float, reached: bool) -> bool:
+def judge(title: str, value: float, goal: float, reached: bool) -> bool:
     """Print a figure beside its goal; whether it is missed."""
-    print(f"{what}: {value:.5g}, goal {goal}: {'reached' if reached else 'MISSED'}")
+    print(f"{title}: {value:.5g}, goal {goal}: {'reached' if reached else 'MISSED'}")
     return not reached
 
 
@@ -50,7 +50,7 @@ def rate(folder: Path, rows: int) -> bool:
     missed = False
     for precision in ("fp32", "bf16"):
         settings = [f"precision={precision}", "compile=off", *QUIET]
-        words = [part for one in settings for part in ("--set", one)]
+        words = [part for setting in settings for part in ("--set", setting)]
         shares = []
         for turn in range(3):
             command = (sys.executable, "-m", "slipstream", "train", str(data), *words)
@@ -68,7 +68,7 @@ def rate(folder: Path, rows: int) -> bool:
             print(f"  {precision}: train {trained:,.0f} inputs/s, bare step {bare:,.0f}")
             shares.append(trained / bare)
         share = statistics.median(shares)
-        missed |= say(f"{precision}, train / bare step", share, 0.9, share >= 0.9)
+        missed |= judge(f"{precision}, train / bare step", share, 0.9, share >= 0.9)
     return missed
 
 
@@ -197,12 +197,12 @@ def auc(folder: Path, rows: int) -> bool:
                 *QUIET,
             ]
         )
-        ours = train(dataset, config, folder / f"auc-{seed}")["auc"]
+        auc = train(dataset, config, folder / f"auc-{seed}")["auc"]
         plain = plain_auc(config, dataset)
         assert plain is not None, "the evaluation part has both labels"
-        print(f"  seed {seed}: ours {ours:.6f}, plain PyTorch {plain:.6f}")
-        worst = max(worst, abs(ours - plain))
-    return say("largest difference of AUC", worst, 0.0005, worst <= 0.0005)
+        print(f"  seed {seed}: ours {auc:.6f}, plain PyTorch {plain:.6f}")
+        worst = max(worst, abs(auc - plain))
+    return judge("largest difference of AUC", worst, 0.0005, worst <= 0.0005)
 
 
 def oracle(folder: Path, rows: int) -> bool:
@@ -224,7 +224,7 @@ def oracle(folder: Path, rows: int) -> bool:
 
 
 def main() -> int:
-    """Run the parts that are asked for; status 1 if a goal is missed."""
+    """Run the parts that are named; status 1 if a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", choices=(*PARTS, []), help="all, if none is named")
     parser.add_argument("--rows", type=int, default=800_000)

@@ -13,10 +13,10 @@ FILE = Path(__file__).parents[2] / "benchmarks" / "prepare.py"
 
 @pytest.fixture
 def benchmark(monkeypatch):
-    found = importlib.util.spec_from_file_location("benchmark_of_prepare", FILE)
-    module = importlib.util.module_from_spec(found)
+    spec = importlib.util.spec_from_file_location("benchmark_of_prepare", FILE)
+    module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "benchmark_of_prepare", module)
-    found.loader.exec_module(module)
+    spec.loader.exec_module(module)
     return module
 
 

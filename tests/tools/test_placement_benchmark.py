@@ -1,4 +1,4 @@
-"""The benchmark of placement: its bounds are what they say, and it judges its figures."""
+"""The benchmark of placement: its bounds are right, and it compares its figures with goals."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tiered_plans import skewed
 from slipstream.tables.spec import Feature, Layout, TableSpec
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-ONE = Layout((TableSpec("a", 9, 2),), (Feature("a", "a"),))
+LAYOUT = Layout((TableSpec("a", 9, 2),), (Feature("a", "a"),))
 
 
 @pytest.fixture(scope="module")
 def benchmark():
     sys.path.insert(0, str(FOLDER))
     name = "benchmark_of_placement"
-    found = importlib.util.spec_from_file_location(name, FOLDER / "placement.py")
-    sys.modules[name] = importlib.util.module_from_spec(found)
-    found.loader.exec_module(sys.modules[name])
+    spec = importlib.util.spec_from_file_location(name, FOLDER / "placement.py")
+    sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[name])
     yield sys.modules.pop(name)
     sys.path.remove(str(FOLDER))
 
@@ -38,19 +38,19 @@ def fewest(needs, slots, inside) -> int:
             misses += len(rows - state)
             candidates = [state | rows]
             while candidates:
-                one = candidates.pop()
-                if len(one) <= slots:
-                    after[one] = min(misses, after.get(one, misses))
+                candidate = candidates.pop()
+                if len(candidate) <= slots:
+                    after[candidate] = min(misses, after.get(candidate, misses))
                 else:
-                    candidates += [one - {row} for row in one]
+                    candidates += [candidate - {row} for row in candidate]
         states = after
     return min(states.values())
 
 
 @given(st.integers(0, 99), st.integers(1, 6), st.integers(1, 5), st.integers(0, 2))
 def test_the_best_possible_is_the_best_of_all_choices(benchmark, seed, steps, slots, loaded):
-    batches = [skewed(ONE, 3, 3, seed + n, 1) for n in range(steps)]
-    uses = benchmark.Uses(ONE, batches, 0)
+    batches = [skewed(LAYOUT, 3, 3, seed + n, 1) for n in range(steps)]
+    uses = benchmark.Uses(LAYOUT, batches, 0)
     needs = [set(batch.ids[:, 0].tolist()) for batch in batches]
     loaded = min(loaded, slots)
     assert uses.best(slots, np.arange(loaded)) == fewest(needs, slots, range(loaded))
@@ -59,7 +59,7 @@ def test_the_best_possible_is_the_best_of_all_choices(benchmark, seed, steps, sl
             row
             for n, rows in enumerate(needs)
             for row in rows
-            if not any(row in one for one in needs[max(0, n - window) : n])
+            if not any(row in earlier for earlier in needs[max(0, n - window) : n])
         ]
         assert uses.bound(window) == len(far)
 
@@ -73,12 +73,12 @@ def test_the_best_possible_is_the_best_of_all_choices(benchmark, seed, steps, sl
         (1.05, 0.2, 1.9, "batch 16,384"),
     ],
 )
-def test_a_goal_that_is_missed_is_told_and_is_the_exit_status(
+def test_a_missed_goal_is_printed_and_is_the_exit_status(
     benchmark, monkeypatch, capsys, misses, seconds, rate, missed
 ):
-    one = benchmark.Figures(0.9, misses, 100, 0.5, 1.0, 8, seconds)
-    made = {"bagpipe": one, "fast": one}, 1.0, rate * 1e6
-    monkeypatch.setattr(benchmark, "measure", lambda options: made)
+    figures = benchmark.Figures(0.9, misses, 100, 0.5, 1.0, 8, seconds)
+    measured = {"bagpipe": figures, "fast": figures}, 1.0, rate * 1e6
+    monkeypatch.setattr(benchmark, "measure", lambda options: measured)
     monkeypatch.setattr(benchmark.torch, "set_num_threads", lambda count: None)
     monkeypatch.setattr(sys, "argv", ["placement.py"])
     assert benchmark.main() == (missed is not None)

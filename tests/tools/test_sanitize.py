@@ -1,4 +1,4 @@
-"""The sanitizers are run on tests that are there, and say what they miss."""
+"""The sanitizers run tests that exist, and report what is missing."""
 
 import importlib.util
 import os
@@ -15,12 +15,12 @@ PATH = Path(__file__).parents[2] / "tools" / "sanitize.py"
 @pytest.fixture
 def sanitize():
     spec = importlib.util.spec_from_file_location("sanitize", PATH)
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def test_what_is_run_is_there(sanitize):
+def test_the_tests_exist(sanitize):
     for test in sanitize.TESTS:
         file, _, name = test.partition("::")
         assert f"def {name}" in (sanitize.ROOT / file).read_text()
@@ -42,12 +42,12 @@ def test_memory_is_checked_where_the_tool_is_found(sanitize, tmp_path, monkeypat
     assert more["PYTORCH_NO_CUDA_MEMORY_CACHING"] == "1"
 
 
-def test_how_it_ended_is_told(sanitize, monkeypatch, capsys):
-    for status, told in ((0, "streams: clean"), (9, "streams: NOT clean, status 9")):
+def test_the_result_is_printed(sanitize, monkeypatch, capsys):
+    for status, sentence in ((0, "streams: clean"), (9, "streams: NOT clean, status 9")):
         words = [sys.executable, "-c", f"raise SystemExit({status})"]
         monkeypatch.setattr(sanitize, "command", lambda _, words=words: (words, {}))
         assert sanitize.run("streams", 60) == (status == 0)
-        assert told in capsys.readouterr().out
+        assert sentence in capsys.readouterr().out
     slow = [sys.executable, "-c", "import time; time.sleep(60)"]
     monkeypatch.setattr(sanitize, "command", lambda _: (slow, {}))
     assert not sanitize.run("streams", 1)
