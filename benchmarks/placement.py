@@ -79,7 +79,8 @@ def draw_batches(batch_size: int, count: int) -> list[Batch]:
         words = random.integers(0, 1 << 64, (len(laws), batch_size), dtype=np.uint64)
         ids = np.stack([law.draw(w) for law, w in zip(laws, words, strict=True)], 1, dtype=np.int32)
         dense = torch.zeros(batch_size, 0)
-        batches.append(
+        ids = torch.from_numpy(ids)
+        batches.append(Batch(numbers, weights, weights, dense, ids, batch_size, 0))
             Batch(numbers, weights, weights, dense, torch.from_numpy(ids), batch_size, 0)
         )
     return batches
