@@ -81,8 +81,6 @@ def draw_batches(batch_size: int, count: int) -> list[Batch]:
         dense = torch.zeros(batch_size, 0)
         ids = torch.from_numpy(ids)
         batches.append(Batch(numbers, weights, weights, dense, ids, batch_size, 0))
-            Batch(numbers, weights, weights, dense, torch.from_numpy(ids), batch_size, 0)
-        )
     return batches
 
 
