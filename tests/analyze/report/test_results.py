@@ -167,3 +167,9 @@ def test_frozen_updates_are_shown_in_place_of_skipped_examples():
     frozen = paired("plain", (0.7,) * 3, (1000,) * 3, skipping={"row_updates_frozen": 0.25})
     names, rows = cells(results(*PLAIN, *paired("fast", (0.7,) * 3, (1000,) * 3), *frozen)[1])
     assert "25.0%\nof row updates" in [row[names.index("skipped")] for row in rows]
+
+
+def test_labels_with_commas_are_listed_with_semicolons():
+    rules = [run for rule in ("value", "thin", "freeze") for run in skipping(0.2, (0.7,) * 3, rule)]
+    text = " ".join(notes(*results(*PLAIN, *rules)))
+    assert "plain, skip value; plain, skip thin and plain, skip freeze end with exactly" in text

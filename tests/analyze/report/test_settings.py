@@ -66,3 +66,10 @@ def test_runs_that_differ_in_their_order_are_compared():
 
 def test_the_keys_that_say_how_a_run_learns_exist():
     assert set(settings._HOW + settings._NEITHER) <= set(Config.__struct_fields__)
+
+
+def test_a_lag_that_a_run_chose_is_not_its_label():
+    skip = [{"lag": 9}, {"lag": 8}]
+    runs = [run("slipstream", config={"skip": keys}) for keys in skip]
+    runs[1].config["placement"] = {"kind": "slow"}
+    assert labels(runs) == [("", ["slipstream", "slipstream, placement slow"])]

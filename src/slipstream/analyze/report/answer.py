@@ -158,4 +158,5 @@ def _speed(result: Result) -> float:
 
 def _listed(names: Sequence[str]) -> str:
     shown = list(names) if len(names) <= 6 else [*names[:5], f"{len(names) - 5} others"]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    between = "; " if any("," in name for name in shown) else ", "
+    return shown[0] if len(shown) == 1 else f"{between.join(shown[:-1])} and {shown[-1]}"

@@ -140,7 +140,7 @@ def _labels(groups: Sequence[Keys], first: Sequence[str], always: bool = False) 
         first: Keys that come first and whose value needs no name.
         always: Whether the first key stands in every label.
     """
-    keys = list(dict.fromkeys([*(key for key in first if key in groups[0]), *groups[0]]))
+    keys = sorted(groups[0], key=lambda key: _place_in_label(key, first))
     labels = []
     for mine in groups:
         words: list[str] = []
@@ -153,6 +153,14 @@ def _labels(groups: Sequence[Keys], first: Sequence[str], always: bool = False) 
             rivals = alike
         labels.append(", ".join(words))
     return labels
+
+
+def _place_in_label(key: str, first: Sequence[str]) -> int:
+    """Names of rules and kinds tell most; a lag is often chosen by the run itself."""
+    if key in first:
+        return first.index(key) - len(first)
+    name = key.rpartition(".")[2]
+    return {"kind": 0, "rule": 0, "lag": 2}.get(name, 1)
 
 
 def _split(runs: Sequence[RunRecord], keys: Sequence[str]) -> list[tuple[Keys, list[RunRecord]]]:
