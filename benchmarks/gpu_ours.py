@@ -13,9 +13,9 @@ from gpu_watch import Busy, Compiled, Threads, wait_for
 
 from slipstream import Dataset, estimate
 from slipstream.config import Config
+from slipstream.gpu import peak_memory
 from slipstream.pipeline.place.counting import per_input
 from slipstream.training import build, loop
-from slipstream.training.memory import device_bytes
 from slipstream.training.state import Hooks
 
 MIB = 1 << 20
@@ -234,7 +234,7 @@ def ours(dataset: Dataset, one: dict[str, Any]) -> dict[str, Any]:
     found = {
         **window.found,
         **scores,
-        "device_mib": device_bytes(one["device"]) / MIB,
+        "device_mib": peak_memory(one["device"]) / MIB,
         "pinned_mib": pinned_bytes(one["device"]) / MIB,
         "estimate_pinned_mib": sum(expected.host.get(n, 0) for n in ("loader", "pinned")) / MIB,
         "pools_mib": window.pools or pools(one["device"]),

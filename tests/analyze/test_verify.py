@@ -13,12 +13,12 @@ from slipstream.analyze.verify import Comparison, in_float64, verify
 from slipstream.cli.app import app
 from slipstream.data.loader import Loader
 from slipstream.errors import ConfigError
+from slipstream.gpu import devices
 from slipstream.pipeline import strategies
 from slipstream.pipeline.strategies import STRATEGIES
 from slipstream.tables.mover import Mover
 from slipstream.tables.plan import Planner
 from slipstream.training import build
-from slipstream.training import estimate as estimating
 
 SMALL = ("placement.fast_memory=80%", "placement.window=3")
 
@@ -204,7 +204,7 @@ def test_a_device_whose_memory_is_used_up_is_told_with_what_is_needed(monkeypatc
     def full(*_, **__):
         raise torch.OutOfMemoryError
 
-    monkeypatch.setattr(estimating, "device_bytes_free", lambda _: 1 << 30)
+    monkeypatch.setattr(devices, "available_memory", lambda _: 1 << 30)
     monkeypatch.setattr(verifying._Pair, "run", full)
     with pytest.raises(ConfigError, match=r"1,024 MiB.* 1 MiB for all rows of the training"):
         verify(clicks(), config(*SMALL, strategy="fast"), 3)

@@ -14,6 +14,7 @@ from slipstream.config import Dense
 from slipstream.data.loader import Loader
 from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.planning.device_placement import DevicePlacement
+from slipstream.gpu.step.flat_optimizer import FlatOptimizer
 from slipstream.gpu.step.graph_engine import GraphEngine
 from slipstream.pipeline.dense import DensePart
 from slipstream.tables.plan import Planner
@@ -208,7 +209,9 @@ def test_weights_in_one_row_move_as_pytorch_moves_them(optimizer, clip):
     for recorded in (True, False):
         torch.manual_seed(0)
         model = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Linear(5, 1)).double()
-        part = DensePart(model, how, device=DEVICE if recorded else "cpu", recorded=recorded)
+        optimizer = FlatOptimizer if recorded else None
+        device = DEVICE if recorded else "cpu"
+        part = DensePart(model, how, device=device, optimizer=optimizer)
         for step in range(4):
             values = torch.full((2, 3), 1.0 + step, dtype=torch.float64, device=part.device)
             part.model(values).square().sum().backward()
@@ -218,7 +221,7 @@ def test_weights_in_one_row_move_as_pytorch_moves_them(optimizer, clip):
     assert ours.keys() == theirs.keys()
     for name, value in theirs.items():
         torch.testing.assert_close(ours[name].to(value), value, rtol=1e-12, atol=1e-12)
-    other = DensePart(model, how, device=DEVICE, recorded=True)
+    other = DensePart(model, how, device=DEVICE, optimizer=FlatOptimizer)
     other.load_state_dict(theirs)
     for name, value in other.state_dict().items():
         torch.testing.assert_close(value.to(theirs[name]), theirs[name], rtol=0, atol=0)

@@ -24,8 +24,8 @@ def _by_kernels_of_a_gpu(monkeypatch):
     monkeypatch.setattr(
         plan_ahead, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu"
     )
-    monkeypatch.setattr(dlrm, "dots", dots, raising=False)
-    monkeypatch.setattr(dlrm, "dots_of_rows", of_rows, raising=False)
+    monkeypatch.setattr(dlrm.DotInteraction, "kernel", dots)
+    monkeypatch.setattr(dlrm.DotInteraction, "rows_kernel", of_rows)
     if DEVICE == "cpu":
         kernel = lambda _, first, others: dots.dot_interaction(first, others[0])  # noqa: E731
         monkeypatch.setattr(dlrm.DotInteraction, "of", kernel)

@@ -9,7 +9,7 @@ from trained import config_of, criteo_data
 
 from slipstream import Dataset, Recipe, synthesize
 from slipstream.config import Config
-from slipstream.gpu.memory_estimate import out_of_memory, page_bytes
+from slipstream.gpu.memory import out_of_memory, page_bytes
 from slipstream.gpu.planning import plan_ahead
 from slipstream.tables.tables import Embeddings
 from slipstream.training.build import model_of

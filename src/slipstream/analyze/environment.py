@@ -57,14 +57,11 @@ def _torch() -> dict[str, Any]:
     """Threads and GPUs of torch, or why it cannot be imported."""
     try:
         import torch
+
+        from slipstream.gpu import describe_devices
     except Exception as error:
         return {"threads": 0, "cuda": None, "gpus": [], "torch_error": str(error)}
-    gpus = []
-    if torch.cuda.is_available():
-        for number in range(torch.cuda.device_count()):
-            gpu = torch.cuda.get_device_properties(number)
-            gpus.append({"name": gpu.name, "memory_bytes": gpu.total_memory})
-    return {"threads": torch.get_num_threads(), "cuda": torch.version.cuda, "gpus": gpus}
+    return {"threads": torch.get_num_threads(), **describe_devices()}
 
 
 def _version(package: str) -> str | None:

@@ -10,11 +10,11 @@ from itertools import islice
 import torch
 from torch import Tensor
 
+from slipstream import gpu
 from slipstream.config import Config
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
-from slipstream.gpu.planning import plan_ahead
 from slipstream.pipeline.engine import Engine
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.pipeline.schedule import rate
@@ -109,8 +109,8 @@ def verify(
         >>> [(r.steps, r.same_bits or r.largest < 1e-9, r.correct) for r in results]
         [(5, True, True), (5, True, True)]
     """
-    build.check_device(config)
-    build.use_device(config)
+    gpu.check_device(config)
+    gpu.use_device(config)
     build.check(config, dataset)
     config = resolved(config, build.order_of(config, dataset))
     config = config.replace(compile="off")
@@ -151,7 +151,7 @@ class _Pair:
         self.resident: Placement = build.placement_of(model.layout, dataset)
         self.ours = build.engine_of(config, model, 0, rooms=rooms)
         self.placed: Placement = self.resident
-        if kernels is not None or plan_ahead.kernels_for(config, rooms) != "gpu":
+        if kernels is not None or not gpu.uses_gpu(config, rooms):
             self.theirs = build.engine_of(config, other, 0, kernels=kernels)
         else:
             # The same kernels with every row on the device.
@@ -176,7 +176,7 @@ class _Pair:
             ours = Planner(self.placement).plans(_copied(islice(loader, steps), read))
             self.theirs.tables.keep(self.placed.kept())
             theirs = Planner(self.placed).plans(_emptied(read))
-            for plan in self._prepared(ours):
+            for plan in gpu.prepared_one_by_one(self.ours, ours, self._factor):
                 if each_step:
                     self._from_common_state()
                 self._step(self.ours, plan)
@@ -194,16 +194,6 @@ class _Pair:
             self.ours.tables.close()
             self.theirs.tables.close()
             loader.close()
-
-    def _prepared(self, plans: Iterator[Plan]) -> Iterator[Plan]:
-        """The plans, after the rows that the next plans need have been requested."""
-        prepared: deque[Plan] = deque()
-        for plan in plans:
-            self.ours.prepare(plan, self._factor(plan))
-            prepared.append(plan)
-            if len(prepared) == plan_ahead.PREPARED:
-                yield prepared.popleft()
-        yield from prepared
 
     def _step(self, engine: Engine, plan: Plan) -> None:
         for _ in engine.step(plan):

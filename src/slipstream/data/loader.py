@@ -73,8 +73,8 @@ class Loader:
                 f"{len(part)}."
             )
         check_share(batch_size, rank, world_size)
-        if pin_memory and not torch.cuda.is_available():
-            raise ConfigError("pin_memory is for copies to a GPU, and there is none here.")
+        if pin_memory:
+            _check_page_locked_memory()
         if ahead < 0 or threads < 1:
             raise ConfigError(
                 f"ahead is {ahead} and threads {threads}; they must be at least 0 and 1."
@@ -267,3 +267,10 @@ def _work(tasks: SimpleQueue[_Task | None]) -> None:
 def _end(tasks: SimpleQueue[_Task | None], threads: int) -> None:
     for _ in range(threads):
         tasks.put(None)
+
+
+def _check_page_locked_memory() -> None:
+    try:
+        torch.empty(1, pin_memory=True)
+    except RuntimeError as error:
+        raise ConfigError("pin_memory is for copies to a GPU, and there is none here.") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Generator, Tensor, nn
@@ -15,10 +15,7 @@ from slipstream.models.features import pick
 from slipstream.models.inputs import Inputs
 from slipstream.models.layers import dense_norm, mlp, normal
 from slipstream.models.model import Model
-from slipstream.tables.spec import Embedded, Init
-
-if torch.cuda.is_available():
-    from slipstream.gpu.kernels import dots, dots_of_rows
+from slipstream.tables.spec import Embedded, Group, Init, InSlots
 
 
 class Dlrm(Model):
@@ -62,21 +59,15 @@ class Dlrm(Model):
 
     @property
     def reads_slots(self) -> bool:
-        """Whether its interaction reads rows from their slots: on a GPU, if all are single.
-
-        Products of TF32 with rows of few bits would not have the bits of those with vectors.
-        """
-        weight, layout = self.top[0].weight, self.layout
+        """Whether its interaction reads rows from their slots: on a GPU, if all are single."""
+        kernel, layout = self.interaction.rows_kernel, self.layout
         return (
             type(self) is Dlrm
-            and weight.is_cuda
-            and weight.dtype != torch.float64
+            and kernel is not None
             and len(layout.groups) == len(self.features) == 1
             and all(feature.kind == "single" for feature in layout.features)
             and all(part.as_they_are for part in self.features)
-            and layout.groups[0].storage != "fp64"
-            and (layout.groups[0].storage == "fp32" or not torch.backends.cuda.matmul.allow_tf32)
-            and dots.holds(len(layout.features), layout.groups[0].dim)
+            and kernel.reads(self.top[0].weight, layout.groups[0])
         )
 
     def forward(self, dense: Tensor, embedded: Embedded) -> Tensor:
@@ -92,6 +83,26 @@ class Dlrm(Model):
         return self.top(made).squeeze(1)
 
 
+class DotKernel(Protocol):
+    """The dot interaction of vectors in one kernel."""
+
+    def fits(self, first: Tensor, vectors: Tensor) -> bool:
+        """Whether the kernel supports the device, the types and the sizes of these vectors."""
+
+    def dot_interaction(self, first: Tensor, vectors: Tensor) -> Tensor:
+        """The interaction of vectors `[B, dim]` and `[B, count, dim]`, with zeros behind it."""
+
+
+class RowsKernel(Protocol):
+    """The dot interaction of embedding rows that the kernel reads from their slots."""
+
+    def reads(self, weight: Tensor, group: Group) -> bool:
+        """Whether the kernel reads the rows of this group for a model with this weight."""
+
+    def dot_interaction_of_rows(self, first: Tensor, vectors: Tensor, rows: InSlots) -> Tensor:
+        """The interaction of vectors `[B, dim]` and rows; `vectors` collects their gradients."""
+
+
 class DotInteraction(nn.Module):  # type: ignore[misc]
     """The first vector of an input, then the dot products of all pairs: `[B, dim + pairs]`.
 
@@ -100,6 +111,10 @@ class DotInteraction(nn.Module):  # type: ignore[misc]
     Args:
         count: Vectors of an input.
     """
+
+    kernel: ClassVar[DotKernel | None] = None
+    rows_kernel: ClassVar[RowsKernel | None] = None
+    """Both are set by `slipstream.gpu` where there is a GPU."""
 
     def __init__(self, count: int) -> None:
         super().__init__()
@@ -119,23 +134,24 @@ class DotInteraction(nn.Module):  # type: ignore[misc]
 
         On a GPU it is one kernel, and some zeros follow that the next layer knows of.
         """
-        if first.is_cuda:
+        if self.kernel is not None and first.device.type != "cpu":
             joined = others[0] if len(others) == 1 else torch.cat([*others], 1)
             first = _as_products(first)
-            if dots.fits(first, joined):
-                return dots.dot_interaction(first, joined)
+            if self.kernel.fits(first, joined):
+                return self.kernel.dot_interaction(first, joined)
         return self(torch.cat([first.unsqueeze(1), *others], 1))
 
     def of_rows(self, first: Tensor, embedded: Embedded) -> Tensor:
         """The same as `of`, on a GPU, with rows that are read from their slots."""
         (vectors,), (rows,) = embedded.vectors, embedded.in_slots
-        return dots_of_rows.dot_interaction_of_rows(_as_products(first), vectors, rows)
+        assert self.rows_kernel is not None, "only such a kernel asks for rows in slots"
+        return self.rows_kernel.dot_interaction_of_rows(_as_products(first), vectors, rows)
 
 
 def _as_products(first: Tensor) -> Tensor:
-    """The vectors in the type that products on a GPU are computed in."""
-    if torch.is_autocast_enabled("cuda"):
-        return first.to(torch.get_autocast_dtype("cuda"))
+    """The vectors in the type that products on their device are computed in."""
+    if torch.is_autocast_enabled(first.device.type):
+        return first.to(torch.get_autocast_dtype(first.device.type))
     return first
 
 

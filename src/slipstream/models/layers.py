@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import sqrt
-from typing import Literal
+from typing import ClassVar, Literal, Protocol
 
 import torch
 from torch import Generator, Tensor, nn
 
 from slipstream.errors import ConfigError
 from slipstream.models.inputs import Inputs
-
-if torch.cuda.is_available():
-    from slipstream.gpu.kernels import mlp as kernel
 
 
 def normal(generator: Generator, std: float, *shape: int) -> nn.Parameter:
@@ -56,7 +53,7 @@ class Linear(nn.Linear):  # type: ignore[misc]
     def forward(self, values: Tensor) -> Tensor:
         """The layer's outputs, `[B, outputs]`."""
         lacking = -self.in_features % 8
-        if not lacking or not values.is_cuda:
+        if not lacking or values.device.type == "cpu":
             return nn.functional.linear(values, self.weight, self.bias)
         if values.shape[-1] == self.in_features:
             values = nn.functional.pad(values, (0, lacking))
@@ -87,8 +84,28 @@ def mlp(
     return Mlp(*layers)
 
 
+class MlpKernel(Protocol):
+    """An MLP as one operation in the forward pass and one in the backward pass."""
+
+    def fits(self, values: Tensor, weight: Tensor) -> bool:
+        """Whether the kernel supports the device and the types of values and weights."""
+
+    def mlp(
+        self,
+        values: Tensor,
+        weights: Sequence[Tensor],
+        biases: Sequence[Tensor],
+        *,
+        relu_last: bool,
+    ) -> Tensor:
+        """The outputs of linear layers with ReLU between them."""
+
+
 class Mlp(nn.Sequential):  # type: ignore[misc]
-    """The layers of an MLP one after the other; on a GPU they are one operation each way."""
+    """The layers of an MLP one after the other; a kernel may compute them in one operation."""
+
+    kernel: ClassVar[MlpKernel | None] = None
+    """Set by `slipstream.gpu` where there is a GPU."""
 
     def forward(self, values: Tensor) -> Tensor:
         """What the last layer gives, `[..., outputs]`."""
@@ -96,26 +113,17 @@ class Mlp(nn.Sequential):  # type: ignore[misc]
         linears, others = layers[::2], layers[1::2]
         ends = others.pop() if others and isinstance(others[-1], nn.Sigmoid) else None
         if not (
-            linears
+            self.kernel is not None
+            and linears
             and all(isinstance(one, Linear) for one in linears)
             and all(isinstance(one, nn.ReLU) for one in others)
-            and as_one(values, linears[0].weight)
+            and self.kernel.fits(values, linears[0].weight)
         ):
             return super().forward(values)
         relu_last = len(others) == len(linears)
         weights, biases = [one.weight for one in linears], [one.bias for one in linears]
-        values = kernel.mlp(values, weights, biases, relu_last=relu_last)
+        values = self.kernel.mlp(values, weights, biases, relu_last=relu_last)
         return values if ends is None else ends(values)
-
-
-def as_one(values: Tensor, weight: Tensor) -> bool:
-    """Whether the kernels can do an MLP: on a GPU, in float32 or in bfloat16 by autocast."""
-    if not values.is_cuda or weight.dtype != torch.float32:
-        return False
-    if not torch.is_autocast_enabled("cuda"):
-        return values.dtype == torch.float32
-    narrow = torch.bfloat16
-    return torch.get_autocast_dtype("cuda") == narrow and values.dtype in (torch.float32, narrow)
 
 
 class FixedNorm(nn.Module):  # type: ignore[misc]

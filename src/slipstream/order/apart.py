@@ -13,6 +13,8 @@ from slipstream.order.batching import Chunk, Cut, check_share, into_batches
 from slipstream.order.order import InputOrder
 from slipstream.order.scheduler import MOST, Rates
 
+SEGMENT = 64
+"""Batches that are sorted apart together: the rate has settled after a few, and few wait for it."""
 _AT_ONCE = 1 << 15  # inputs that are looked at together
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -16,9 +16,6 @@ from slipstream.config import Config
 from slipstream.config import Dense as DenseConfig
 from slipstream.errors import ConfigError
 from slipstream.tables.spec import Embedded
-
-if TYPE_CHECKING:
-    from slipstream.gpu.step.flat_optimizer import FlatOptimizer
 
 WORTH_COMPILING = 5000
 
@@ -42,6 +39,19 @@ def learning_rate(config: DenseConfig) -> float:
     return OPTIMIZERS[config.optimizer].lr if config.lr is None else config.lr
 
 
+class WeightOptimizer(Protocol):
+    """Moves all dense weights at once; their state has the names of PyTorch's optimizers."""
+
+    def step(self, factor: float) -> None:
+        """Move the weights by their gradients, with `factor` of the learning rate."""
+
+    def state_of(self, weight: Tensor) -> Mapping[str, Any]:
+        """The optimizer state of one weight."""
+
+    def load_state_of(self, weight: Tensor, state: Mapping[str, Tensor]) -> None:
+        """Restore the optimizer state of one weight."""
+
+
 class DensePart:
     """A model's dense weights and everything that moves them.
 
@@ -53,7 +63,7 @@ class DensePart:
         compiled: Whether to compile the model, which takes a while and then saves some of each
             step.
         device: Where it is computed.
-        recorded: Whether steps can be recorded and replayed: weights then lie in one row.
+        optimizer: Makes the optimizer of the model's weights; None chooses PyTorch's.
     """
 
     def __init__(
@@ -64,20 +74,15 @@ class DensePart:
         compiled: bool = False,
         *,
         device: torch.device | str = "cpu",
-        recorded: bool = False,
+        optimizer: Callable[[nn.Module, DenseConfig], WeightOptimizer] | None = None,
     ) -> None:
         self.device = torch.device(device)
         self.model = model.to(self.device)
         self.config = config
         self.precision = precision
-        if self.device.type == "cuda":
+        if self.device.type != "cpu":
             torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
-        self.flat: FlatOptimizer | None = None
-        if recorded or self.device.type == "cuda":
-            # Its kernels are in Triton, which comes with a GPU.
-            from slipstream.gpu.step.flat_optimizer import FlatOptimizer
-
-            self.flat = FlatOptimizer(self.model, config)
+        self.flat = None if optimizer is None else optimizer(self.model, config)
         self._call = torch.compile(model, dynamic=False) if compiled else model
         self._dtype = next((one.dtype for one in model.parameters()), torch.float32)
 

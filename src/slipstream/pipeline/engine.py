@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,6 +16,8 @@ from slipstream.tables.plan import Plan, Planner, lookup_of
 from slipstream.tables.spec import Embedded
 from slipstream.tables.tables import Embeddings
 
+Loss = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
+"""The loss of a batch from its logits, labels, weights, and what is added to logits."""
 Scored = tuple[Batch, Tensor]
 """A batch and its logits."""
 

@@ -1,4 +1,4 @@
-"""The learning rate by how many inputs were trained, and nothing else."""
+"""What follows from the number of inputs trained: the learning rate, and what is due."""
 
 from __future__ import annotations
 
@@ -29,3 +29,13 @@ def rate(schedule: Schedule, position: int, total: int) -> float:
         return 1.0
     done = min((position - start) / (total - start), 1.0)
     return 1 - done if schedule.decay == "linear" else (1 + math.cos(math.pi * done)) / 2
+
+
+def crossed(before: int, position: int, every: int | None) -> bool:
+    """Whether a multiple of `every` lies in (before, position].
+
+    Example:
+        >>> crossed(90, 110, 50), crossed(110, 140, 50), crossed(90, 110, None)
+        (True, False, False)
+    """
+    return every is not None and position // every > before // every

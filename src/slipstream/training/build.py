@@ -8,16 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 
+from slipstream import gpu
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.inputs import Array
 from slipstream.errors import ConfigError
-from slipstream.gpu.planning import plan_ahead
-from slipstream.gpu.planning.device_placement import DevicePlacement, can_finish
 from slipstream.models import MODELS, Model, build_model
-from slipstream.order import Apart, InputOrder, Order, Rates, example_number
+from slipstream.order import SEGMENT, Apart, InputOrder, Order, Rates, example_number
 from slipstream.pipeline.dense import DensePart, worth_compiling
 from slipstream.pipeline.engine import Engine
 from slipstream.pipeline.place.accesses import Popularity, accesses_of
@@ -79,32 +77,6 @@ def check(config: Config, dataset: Dataset) -> None:
             raise ConfigError(error)
 
 
-def check_device(config: Config) -> None:
-    """Raise an error where a configuration asks for a device that is not there."""
-    if config.device == "cpu":
-        if config.precision == "tf32":
-            raise ConfigError("precision is tf32, which a GPU has and the CPU has not: use fp32.")
-        return
-    device = torch.device(config.device)
-    if not torch.cuda.is_available():
-        raise ConfigError(
-            f"device is {config.device!r}, but PyTorch finds no CUDA device here. Train on the "
-            "cpu, or install a PyTorch for CUDA on a machine with an NVIDIA GPU."
-        )
-    if device.index is not None and device.index >= torch.cuda.device_count():
-        raise ConfigError(
-            f"device is {config.device!r}, but there are {torch.cuda.device_count()} CUDA devices "
-            "here, numbered from 0."
-        )
-
-
-def use_device(config: Config) -> None:
-    """Have kernels run on the GPU that a configuration names, where it names one."""
-    device = torch.device(config.device)
-    if device.type == "cuda" and device.index is not None:
-        torch.cuda.set_device(device)
-
-
 def order_of(config: Config, dataset: Dataset) -> InputOrder:
     """In what order the inputs of the training part come, as far as they are not rearranged."""
     rows = len(dataset.train)
@@ -134,8 +106,8 @@ def arranged(
     if rooms is None or chosen.placement is None or not chosen.placement.keep:
         rooms = _rooms(config, layout, dataset, keep=True, window=1)
     kept = HotInputs(dataset.train, layout, [room.keep for room in rooms])
-    lag = plan_ahead.least_ordering_lag(config, base)
-    return Apart(base, kept, plan_ahead.SEGMENT * config.batch_size, Rates(lag), kept.digest)
+    lag = gpu.least_ordering_lag(config, base)
+    return Apart(base, kept, SEGMENT * config.batch_size, Rates(lag), kept.digest)
 
 
 def hot_of(config: Config, layout: Layout, dataset: Dataset) -> Hot:
@@ -184,28 +156,22 @@ def engine_of(
         kernels: cpu, reference or gpu; None chooses.
         say: Told a sentence that a user should see.
     """
-    kernels = kernels or plan_ahead.kernels_for(config, rooms)
+    kernels = kernels or ("gpu" if gpu.uses_gpu(config, rooms) else "cpu")
     slots = None if rooms is None else [room.slots for room in rooms]
     seed = config.seed if fresh else None
     compiled = compiles(config, steps)
     if any(table.storage == "fp64" for table in model.layout.tables):
         model = model.double()  # rows for checks, and a dense part that is as exact
-    if kernels == "gpu" and slots is not None:
-        from slipstream.gpu.step.graph_engine import build_graph_engine  # it needs Triton
-
-        parts = parts_of(config)
-        return build_graph_engine(
-            config,
-            model,
-            slots,
-            seed=seed,
-            parts=parts,
-            together=plan_ahead.together(config, rooms),
-            say=say,
+    if kernels == "gpu" and rooms is not None:
+        return gpu.build_graph_engine(
+            config, model, rooms, seed=seed, parts=parts_of(config), say=say
         )
     device = config.device if kernels == "cpu" else "cpu"  # the reference is plain all through
     tables = Embeddings(model.layout, seed=seed, slots=slots, engine=kernels, device=device)
-    dense = DensePart(model, config.dense, config.precision, compiled, device=device)
+    optimizer = gpu.weight_optimizer(device)
+    dense = DensePart(
+        model, config.dense, config.precision, compiled, device=device, optimizer=optimizer
+    )
     return Engine(tables, dense)
 
 
@@ -231,7 +197,7 @@ def rooms_of(config: Config, layout: Layout, dataset: Dataset) -> list[Room] | N
     tier = answers(config).placement
     if tier is None:
         return None
-    window = plan_ahead.window_of(config)
+    window = gpu.window_of(config)
     return _rooms(config, layout, dataset, keep=tier.keep, window=window)
 
 
@@ -269,13 +235,9 @@ def tiered_of(
     if tier is None or rooms is None:
         return placement_of(layout, dataset)
     singles = [column.name for column in dataset.schema.singles]
-    window, split = plan_ahead.window_of(config), answers(config).ordering == "split"
+    window, split = gpu.window_of(config), answers(config).ordering == "split"
     if device_finishes(config, layout, dataset, rooms):
-        threads, at_once = (
-            plan_ahead.plans_ahead(config, rooms) > 0,
-            plan_ahead.read_at_once(config, rooms),
-        )
-        return DevicePlacement(layout, singles, rooms, window, threads, at_once)
+        return gpu.device_placement(config, layout, singles, rooms)
     return Tiered(
         layout,
         singles,
@@ -295,7 +257,7 @@ def device_finishes(
     changes = tier is None or tier.learning
     if changes or answers(config).ordering == "split":
         return False
-    return plan_ahead.kernels_for(config, rooms) == "gpu" and can_finish(layout, singles, rooms)
+    return gpu.device_finds_rows(config, layout, singles, rooms)
 
 
 def _learned(rooms: Sequence[Room]) -> list[Room]:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from slipstream.background import Ahead, little_interrupted
+from slipstream import gpu
+from slipstream.background import little_interrupted
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
 from slipstream.errors import ConfigError
-from slipstream.gpu.planning import plan_ahead
 from slipstream.pipeline.dense import DensePart, worth_compiling
-from slipstream.pipeline.engine import Engine, Stepped, weighted_loss
+from slipstream.pipeline.engine import Stepped, weighted_loss
 from slipstream.pipeline.schedule import rate
 from slipstream.pipeline.strategies import answers
 from slipstream.tables.module import EmbeddingTables
@@ -104,8 +104,8 @@ class CapturedStep:
         self._config = _checked(config or Config(), dataset, tables)
         self._loss = loss or _mean_logloss
         self._order = build.order_of(self._config, dataset)
-        build.use_device(self._config)
-        self.recorded = plan_ahead.kernels_for(self._config, []) == "gpu"
+        gpu.use_device(self._config)
+        self.recorded = gpu.uses_gpu(self._config, [])
         """Whether steps are recorded, as far as the module allows it."""
         if not self.recorded:
             say(_NOT_RECORDED.format(device=self._config.device))
@@ -118,7 +118,7 @@ class CapturedStep:
             self._config.precision,
             worth_compiling(self._config, build.steps_of(self._config, self._order)),
             device=self._config.device,
-            recorded=self.recorded,
+            optimizer=gpu.weight_optimizer(self._config.device, captured=self.recorded),
         )
 
     def through(self) -> Iterator[Said]:
@@ -147,21 +147,20 @@ class CapturedStep:
                 yield Said(float(loss.detach()), outputs.detach()[:n], n, batch.next_position)
 
     def _recorded(self) -> Iterator[Said]:
-        from slipstream.gpu.step.graph_engine import build_graph_engine  # it needs Triton
-
         config, layout = self._config, self._tables.layout
         rooms = build.rooms_of(config, layout, self._dataset)
         assert rooms is not None, "the strategy was checked to have a fast tier"
-        rows, slots = self._tables._embeddings, [room.slots for room in rooms]
-        engine = build_graph_engine(
+        rows = self._tables._embeddings
+        engine = gpu.build_graph_engine(
             config,
             self._dense.model,
-            slots,
+            rooms,
             seed=None,
             say=self._say,
             tables=rows,
             dense=self._dense,
             loss=self._checked_loss,
+            one_by_one=True,
         )
         placement = build.tiered_of(config, layout, self._dataset, rooms)
         try:
@@ -171,7 +170,7 @@ class CapturedStep:
                 parts = (config, self._dataset, self._order, rooms, placement)
                 loader = stack.enter_context(loader_of(*parts))
                 plans = Planner(placement).plans(loader, self._tables.steps + 1)
-                sent = Ahead(self._sent(engine, plans), plan_ahead.PREPARED)
+                sent = gpu.prepared_in_thread(engine, plans, self._factor)
                 for plan in stack.enter_context(sent):
                     stepped = list(engine.step(plan))
                     self._tables.steps = plan.step
@@ -186,16 +185,8 @@ class CapturedStep:
                 rows.close()
                 rows.mover = None
 
-    def _sent(self, engine: Engine, plans: Iterator[Plan]) -> Iterator[Plan]:
-        """Plans that are on their way to the device."""
-        try:
-            for plan in plans:
-                factor = rate(self._config.schedule, plan.next_position, len(self._order))
-                engine.prepare(plan, factor)
-                yield plan
-        finally:  # who looks at an error keeps hold of them, but not of the threads that make them
-            if isinstance(plans, Generator):
-                plans.close()
+    def _factor(self, plan: Plan) -> float:
+        return rate(self._config.schedule, plan.next_position, len(self._order))
 
     def _checked_loss(
         self, outputs: Tensor, labels: Tensor, weights: Tensor, _: Tensor | None = None
@@ -242,7 +233,7 @@ def _said(stepped: Stepped) -> Said:
 
 def _checked(config: Config, dataset: Dataset, tables: EmbeddingTables) -> Config:
     """The configuration, where it can be followed with a module of the user's own."""
-    build.check_device(config)
+    gpu.check_device(config)
     if config.strategy in (None, "plain"):
         config = config.replace(strategy="fast")
     chosen = answers(config)

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
+from slipstream import gpu
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.layout import fixed_fields
 from slipstream.data.lookup import bytes_needed
 from slipstream.errors import ConfigError
-from slipstream.gpu.memory_estimate import Step, gpu_memory, out_of_memory, read_ahead_bytes
-from slipstream.gpu.planning import plan_ahead
 from slipstream.pipeline.place.accesses import Popularity
 from slipstream.pipeline.place.tier import Room
 from slipstream.pipeline.strategies import answers
@@ -103,7 +101,7 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
         "rows": rows,
         "dense": 4 * weights * (2 + states),
         "activations": math.ceil(on_host + _PLAN * config.batch_size * lookups),
-        "loader": read_ahead_bytes(config, tiers, example, len(order))
+        "loader": gpu.read_ahead_bytes(config, tiers, example, len(order))
         + _loader(dataset, config, example, tiers),
         "evaluation": _evaluation(dataset, config),
         "checkpoint": _checkpoint(layout, dataset, config, rows) + 4 * weights * (1 + states),
@@ -114,7 +112,7 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
     host["start"] = max(0, _start(dataset, config) - host["activations"])
     device: dict[str, int] = {}
     if on_device:
-        step = Step(
+        step = gpu.StepSizes(
             examples=config.batch_size,
             example_bytes=example,
             lookups=lookups,
@@ -123,7 +121,7 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
             activations=activations,
             parts=build.parts_of(config),
         )
-        device, host["pinned"] = gpu_memory(
+        device, host["pinned"] = gpu.memory_estimate(
             config,
             layout,
             tiers,
@@ -148,14 +146,7 @@ def does_not_fit(
         other: Bytes that are not the training's, by name.
     """
     parts = {**estimate(dataset, config).device, **(other or {})}
-    return ConfigError(out_of_memory(parts, device_bytes_free(config.device)))
-
-
-def device_bytes_free(device: str) -> int:
-    """Bytes of a GPU's memory that no other process uses."""
-    total = torch.cuda.get_device_properties(device).total_memory
-    others = total - torch.cuda.mem_get_info(device)[0] - torch.cuda.memory_reserved(device)
-    return int(total - max(0, others))
+    return ConfigError(gpu.out_of_memory(parts, config.device))
 
 
 def all_row_bytes(layout: Layout) -> int:
@@ -182,7 +173,7 @@ def _fast(
     )
     row = _TIER_ROW + (_RANKED_ROW if any(len(tier.keep) for tier in tiers) else 0)
     steps = math.ceil(len(build.order_of(config, dataset)) / config.batch_size)
-    window = min(plan_ahead.window_of(config), steps) * config.batch_size
+    window = min(gpu.window_of(config), steps) * config.batch_size
     in_window = math.ceil(window * (_PLAN_IN_WINDOW * lookups + example))
     return slots + row * sum(group.rows for group in layout.groups) + in_window
 
@@ -190,7 +181,7 @@ def _fast(
 def _loader(dataset: Dataset, config: Config, example: float, tiers: Sequence[Room] | None) -> int:
     """Batches that are read ahead, in use and being filled, for training and for scoring."""
     # For training on a GPU they are in page-locked memory, which is counted with it.
-    loaders = 1 if plan_ahead.plans_ahead(config, tiers) else 2
+    loaders = 1 if gpu.plans_in_threads(config, tiers) else 2
     at_once = max(1, _READ_AT_ONCE // config.batch_size)
     batches = loaders * at_once * (math.ceil((_READ_AHEAD + 1) / at_once) + 2)
     total = batches * config.batch_size * example

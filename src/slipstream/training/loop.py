@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from slipstream import gpu
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.training import build
@@ -61,8 +62,8 @@ def train(
     else:
         run.check_free(force)
     # Everything that can be wrong with what was asked for is found before the folder is touched.
-    build.check_device(config)
-    build.use_device(config)
+    gpu.check_device(config)
+    gpu.use_device(config)
     build.check(config, dataset)
     order = build.order_of(config, dataset)
     if not resume:

@@ -34,24 +34,6 @@ def keep_memory() -> bool:
     return bool(mapped and mallopt(_TRIM_THRESHOLD, _LARGE))
 
 
-def forget_peak(device: str) -> None:
-    """Count the most memory of a GPU from here on."""
-    if device.startswith("cuda"):
-        import torch
-
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats(device)
-
-
-def device_bytes(device: str) -> int:
-    """The most memory of a GPU that was in use at once; 0 on the CPU."""
-    if not device.startswith("cuda"):
-        return 0
-    import torch
-
-    return int(torch.cuda.max_memory_reserved(device))
-
-
 def anonymous() -> int:
     """Bytes of memory that belong to no file; 0 where the system does not say."""
     if not _STATUS.is_file():

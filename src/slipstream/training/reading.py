@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import torch
-
+from slipstream import gpu
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
-from slipstream.gpu.planning import plan_ahead
 from slipstream.order import Order
 from slipstream.pipeline.place.tier import Room
 from slipstream.tables.plan import Placement
@@ -34,21 +32,18 @@ def loader_of(
         wait: For a thread that reads ahead: waits until the order has decided more; None where it
             knows all from the start.
     """
-    ahead = plan_ahead.plans_ahead(config, rooms) > 0
-    at_once = plan_ahead.read_at_once(config, rooms)
-    # A GPU takes inputs from where they were read.
-    on_gpu = plan_ahead.kernels_for(config, rooms) == "gpu"
+    options = gpu.loader_options(config, rooms, len(order))
+    in_threads = gpu.plans_in_threads(config, rooms)
     loader = Loader(
         dataset.train,
         config.batch_size,
         order=order,
-        ahead=plan_ahead.READ_AHEAD * at_once if ahead else 1,
-        threads=plan_ahead.READERS if ahead else 1,
-        pin_memory=on_gpu and torch.device(config.device).type == "cuda",
-        at_once=at_once if ahead else None,
-        look=placement.look if ahead else None,
-        wait=wait if ahead else None,
+        ahead=options.ahead,
+        threads=options.threads,
+        pin_memory=options.pin_memory,
+        at_once=options.at_once,
+        look=placement.look if in_threads else None,
+        wait=wait if in_threads else None,
     )
-    if ahead:
-        loader.reserve(plan_ahead.reads_held(config, rooms, len(order)))
+    loader.reserve(options.reads)
     return loader

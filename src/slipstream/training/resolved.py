@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from slipstream import gpu
 from slipstream.config import Config
 from slipstream.config.section import check_choices
 from slipstream.errors import ConfigError
-from slipstream.gpu.planning import plan_ahead
 from slipstream.order import InputOrder
 from slipstream.pipeline.dense import learning_rate
 from slipstream.pipeline.strategies import answers, default_strategy
@@ -41,7 +41,7 @@ def complete(config: Config) -> Config:
 def _with_skip_lag(config: Config, inputs: int) -> Config:
     if answers(config).skipping == "none":
         return config
-    least, lag = plan_ahead.least_skip_lag(config), plan_ahead.skip_lag(config, inputs)
+    least, lag = gpu.least_skip_lag(config), gpu.skip_lag(config, inputs)
     if lag < least:
         raise ConfigError(
             f"skip.lag is {lag}, but what is skipped must be decided {least} batches ahead: they "

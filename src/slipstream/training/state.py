@@ -10,6 +10,7 @@ from typing import Any
 
 from slipstream.errors import SlipstreamError
 from slipstream.pipeline.place.counting import count, kept_rows, nothing_carried
+from slipstream.pipeline.schedule import crossed
 from slipstream.tables.mover import Clock
 from slipstream.tables.plan import Plan
 from slipstream.training.progress import Report
@@ -138,11 +139,6 @@ class State:
     def apart_from_time(self) -> dict[str, Any]:
         """All but what a clock said: it differs exactly if there is something new to save."""
         return {key: value for key, value in asdict(self).items() if key not in _CLOCKS}
-
-
-def crossed(before: int, position: int, every: int | None) -> bool:
-    """Whether a multiple of so many inputs lies behind one position, and not behind another."""
-    return every is not None and position // every > before // every
 
 
 def no_better(state: State, patience: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from slipstream import gpu
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.manifest import versions
@@ -12,7 +13,6 @@ from slipstream.pipeline.engine import Engine
 from slipstream.pipeline.place.counting import per_input
 from slipstream.training import build
 from slipstream.training.checkpoint import weights_digest
-from slipstream.training.memory import device_bytes
 from slipstream.training.metrics import Scores
 from slipstream.training.state import State
 
@@ -54,7 +54,7 @@ def summary_of(
         "samples_per_second": state.inputs_trained / state.train_seconds,
         "phase_seconds": state.seconds,
         "waits": state.waits,
-        "peak_memory_bytes": {"host": host_bytes, "device": device_bytes(config.device)},
+        "peak_memory_bytes": {"host": host_bytes, "device": gpu.peak_memory(config.device)},
         "weights_digest": weights_digest(engine.tables.stores, engine.dense.weights),
         "versions": versions(),
     }

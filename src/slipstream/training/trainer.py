@@ -9,16 +9,16 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
+from slipstream import gpu
 from slipstream.config import Config
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset, Part
 from slipstream.data.loader import Loader
 from slipstream.errors import SlipstreamError
-from slipstream.gpu.planning import plan_ahead
-from slipstream.gpu.planning.plan_queue import PlanQueue
 from slipstream.models import Model
 from slipstream.pipeline.engine import Stepped
 from slipstream.pipeline.place.counting import found_out
+from slipstream.pipeline.schedule import crossed
 from slipstream.skip.heard import Heard
 from slipstream.tables.mover import Clock
 from slipstream.tables.plan import Plan, Planner
@@ -29,7 +29,7 @@ from slipstream.training.diverged import diverged_after, diverged_in
 from slipstream.training.evaluation import RATE_INPUTS, auc_mode, evaluate, first_inputs
 from slipstream.training.fit import described
 from slipstream.training.init_from import WarmStart
-from slipstream.training.memory import Peak, forget_peak
+from slipstream.training.memory import Peak
 from slipstream.training.metrics import Scores
 from slipstream.training.progress import Report
 from slipstream.training.reading import loader_of
@@ -37,7 +37,7 @@ from slipstream.training.reports import Reports
 from slipstream.training.resume import plans_from, take_up_order
 from slipstream.training.run import Run
 from slipstream.training.skip import Skipping
-from slipstream.training.state import DOES_NOT_FIT, Hooks, State, StoppedError, crossed, no_better
+from slipstream.training.state import DOES_NOT_FIT, Hooks, State, StoppedError, no_better
 from slipstream.training.summary import summary_of
 
 CHECKPOINTS = 2  # that stay: the newest, and one to go back to should it be damaged
@@ -81,7 +81,7 @@ class Trainer:
 
     def start(self, found: WholeCheckpoint | None, warm: WarmStart | None) -> None:
         """Begin at the beginning, with another run's weights, or where a checkpoint stands."""
-        forget_peak(self.config.device)
+        gpu.reset_peak_memory(self.config.device)
         # Rows that a checkpoint brings need no first values.
         self.rooms = build.rooms_of(self.config, self.model.layout, self.dataset)
         self.engine = build.engine_of(
@@ -135,7 +135,7 @@ class Trainer:
     def run_through(self) -> None:
         """Train until the inputs are used up, or until validation gets no better."""
         tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
-        ahead = plan_ahead.plans_ahead(self.config, self.rooms)
+        ahead = gpu.plans_in_threads(self.config, self.rooms)
         loader = self._stack.enter_context(
             loader_of(self.config, self.dataset, self.order, self.rooms, tiered, self.skipping.wait)
         )
@@ -153,8 +153,16 @@ class Trainer:
         # What is in the fast tier before the next plan is made: only then may a thread make it.
         self.engine.tables.keep(tiered.kept(), self.state.step)
         foresight = self.skipping.look_ahead() if ahead else None
-        sent = PlanQueue(self.config, self.rooms, self.engine, self.total, foresight)
-        coming = sent.plans(plans, self.state.position, self._stack)
+        coming = gpu.prepared_plans(
+            self.config,
+            self.rooms,
+            self.engine,
+            plans,
+            position=self.state.position,
+            total=self.total,
+            stack=self._stack,
+            foresee=foresight,
+        )
         self._stack.callback(self.skipping.close)  # before threads end that may wait for it
         self._what_is_due()
         while not self.state.ended:

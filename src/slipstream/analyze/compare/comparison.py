@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from slipstream import gpu
 from slipstream.analyze.compare.folder import Folder
 from slipstream.analyze.compare.grid import Choices, planned_runs
 from slipstream.analyze.compare.presets import scaled_to
@@ -53,7 +54,7 @@ class Comparison:
         for run in {run.setting: run for run in self.runs}.values():
             try:
                 build.model_of(run.config, self.dataset)
-                build.check_device(run.config)
+                gpu.check_device(run.config)
                 build.check(run.config, self.dataset)
                 resolved(run.config, build.order_of(run.config, self.dataset))
             except SlipstreamError as error:

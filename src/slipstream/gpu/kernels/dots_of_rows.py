@@ -14,7 +14,21 @@ from torch import Tensor
 
 from slipstream.gpu.kernels import dots
 from slipstream.gpu.kernels.rows import Shape
-from slipstream.tables.spec import InSlots
+from slipstream.tables.spec import Group, InSlots
+
+
+def reads(weight: Tensor, group: Group) -> bool:
+    """Whether rows of a group, all single, are read from their slots for a model on a GPU.
+
+    Products of TF32 with rows of few bits would not have the bits of those with vectors.
+    """
+    return (
+        weight.is_cuda
+        and weight.dtype != torch.float64
+        and group.storage != "fp64"
+        and (group.storage == "fp32" or not torch.backends.cuda.matmul.allow_tf32)
+        and dots.holds(len(group.features), group.dim)
+    )
 
 
 def dot_interaction_of_rows(first: Tensor, vectors: Tensor, rows: InSlots) -> Tensor:

@@ -20,6 +20,16 @@ from slipstream.gpu.kernels.padded_weights import Filled, filled_shapes, full
 from slipstream.gpu.streams import Stream
 
 
+def fits(values: Tensor, weight: Tensor) -> bool:
+    """Whether the kernels support an MLP: on a GPU, in float32 or in bfloat16 by autocast."""
+    if not values.is_cuda or weight.dtype != torch.float32:
+        return False
+    if not torch.is_autocast_enabled("cuda"):
+        return values.dtype == torch.float32
+    narrow = torch.bfloat16
+    return torch.get_autocast_dtype("cuda") == narrow and values.dtype in (torch.float32, narrow)
+
+
 def mlp(
     values: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], *, relu_last: bool
 ) -> Tensor:

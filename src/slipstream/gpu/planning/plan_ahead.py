@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from slipstream.config import Config
-from slipstream.order import InputOrder
+from slipstream.order import SEGMENT, InputOrder
 from slipstream.pipeline.place.tier import Room
 from slipstream.pipeline.strategies import answers
 from slipstream.skip.rules import rule as rule_of
@@ -30,9 +31,25 @@ _BUNDLES = 3  # times as many batches are in the window of a GPU as travel toget
 _READS_PLANNED, _BUNDLES_HELD = 8, 6
 _LATEST = 0.1  # of a run: what is skipped is decided ahead by no more, where that is left open
 _MOST_SKIPPED = 0.75  # that there is room for from the start
-SEGMENT = 64
-"""Batches that are sorted apart together: the rate has settled after a few, and few wait for it."""
 _READ = 4  # batches that are read ahead of those being planned, where no thread plans
+
+
+class LoaderOptions(NamedTuple):
+    """How a loader reads the batches of a training.
+
+    Args:
+        threads: Threads that read.
+        ahead: Batches that are read before they are needed.
+        at_once: The most batches that are read at a time; None lets the loader choose.
+        pin_memory: Whether batches are in page-locked memory.
+        reads: Blocks that are in memory at the same time, each of `at_once` batches; 0 is unknown.
+    """
+
+    threads: int = 1
+    ahead: int = 1
+    at_once: int | None = None
+    pin_memory: bool = False
+    reads: int = 0
 
 
 def kernels_for(config: Config, rooms: Sequence[Room] | None) -> str:
@@ -186,6 +203,17 @@ def read_at_once(config: Config, rooms: Sequence[Room] | None) -> int:
 
 def _read_at_once(config: Config, bundle_inputs: int | None = None) -> int:
     return min(_together(config, bundle_inputs), max(1, _TOGETHER_INPUTS // config.batch_size))
+
+
+def loader_options(config: Config, rooms: Sequence[Room] | None, inputs: int) -> LoaderOptions:
+    """How the batches of a run of so many inputs are read: for a GPU, many ahead by threads."""
+    # A GPU copies inputs from where they were read.
+    pin_memory = kernels_for(config, rooms) == "gpu" and config.device.startswith("cuda")
+    if not plans_ahead(config, rooms):
+        return LoaderOptions(pin_memory=pin_memory)
+    at_once = read_at_once(config, rooms)
+    reads = reads_held(config, rooms, inputs)
+    return LoaderOptions(READERS, READ_AHEAD * at_once, at_once, pin_memory, reads)
 
 
 def reads_held(config: Config, rooms: Sequence[Room] | None, inputs: int) -> int:

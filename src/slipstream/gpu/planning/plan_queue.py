@@ -11,9 +11,8 @@ from slipstream.config import Config
 from slipstream.gpu.planning import plan_ahead
 from slipstream.pipeline.engine import Engine
 from slipstream.pipeline.place.tier import Room
-from slipstream.pipeline.schedule import rate
+from slipstream.pipeline.schedule import crossed, rate
 from slipstream.tables.plan import Plan
-from slipstream.training.state import crossed
 
 
 class PlanQueue:
@@ -53,23 +52,13 @@ class PlanQueue:
         """
         ahead = plan_ahead.plans_ahead(self._config, self._rooms)
         if not ahead:
-            return self._one_by_one(plans)
+            return ([plan] for plan in prepared_one_by_one(self._engine, plans, self._factor))
         stack.enter_context(little_interrupted())
         together = self._together(plans, position)
         sent = stack.enter_context(Ahead(self._sent(together), ahead, "plans"))
         # After an error in a step, that thread may wait for pages that this step gives back.
         stack.callback(self._engine.stop_preparing)
         return sent
-
-    def _one_by_one(self, plans: Iterator[Plan]) -> Iterator[list[Plan]]:
-        coming: deque[Plan] = deque()
-        while True:
-            while len(coming) < plan_ahead.PREPARED and (plan := next(plans, None)) is not None:
-                self._engine.prepare(plan, self._factor(plan))
-                coming.append(plan)
-            if not coming:
-                return
-            yield [coming.popleft()]
 
     def _together(self, plans: Iterator[Plan], position: int) -> Generator[list[Plan], None, None]:
         """Plans that go to a device together: something can be due only after the last of them.
@@ -113,3 +102,40 @@ class PlanQueue:
     def _factor(self, plan: Plan) -> float:
         """Of all learning rates in the step of a plan."""
         return rate(self._config.schedule, plan.next_position, self._total)
+
+
+def prepared_one_by_one(
+    engine: Engine, plans: Iterator[Plan], factor: Callable[[Plan], float]
+) -> Iterator[Plan]:
+    """Plans one by one, once the engine was asked to prepare the next few of them.
+
+    Args:
+        engine: Prepares the plans.
+        plans: The plans.
+        factor: The factor of all learning rates in the step of a plan.
+    """
+    prepared: deque[Plan] = deque()
+    while True:
+        while len(prepared) < plan_ahead.PREPARED and (plan := next(plans, None)) is not None:
+            engine.prepare(plan, factor(plan))
+            prepared.append(plan)
+        if not prepared:
+            return
+        yield prepared.popleft()
+
+
+def prepared_in_thread(
+    engine: Engine, plans: Iterator[Plan], factor: Callable[[Plan], float]
+) -> Ahead[Plan]:
+    """As `prepared_one_by_one`, but a thread plans and prepares; close it at the end."""
+
+    def sent() -> Iterator[Plan]:
+        try:
+            for plan in plans:
+                engine.prepare(plan, factor(plan))
+                yield plan
+        finally:  # an error keeps hold of this frame, but not of the threads that make plans
+            if isinstance(plans, Generator):
+                plans.close()
+
+    return Ahead(sent(), plan_ahead.PREPARED)

@@ -34,14 +34,12 @@ from slipstream.gpu.transfer.carrier import Carrier, Done
 from slipstream.gpu.transfer.ring import Pages
 from slipstream.models import Model
 from slipstream.pipeline.dense import DensePart
-from slipstream.pipeline.engine import Engine, Scored, Stepped, weighted_loss
+from slipstream.pipeline.engine import Engine, Loss, Scored, Stepped, weighted_loss
 from slipstream.tables.plan import Plan, Planner
 from slipstream.tables.spec import Embedded
 from slipstream.tables.tables import Embeddings
 
 _BEFORE_RECORDING = 3
-Loss = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
-"""The loss of a batch: of its logits, labels, weights, and what is added to logits."""
 
 
 class GraphEngine(Engine):
@@ -226,8 +224,9 @@ class GraphEngine(Engine):
 
     @property
     def _flat(self) -> FlatOptimizer:
-        assert self.dense.flat is not None, "weights that a recorded step moves lie in one row"
-        return self.dense.flat
+        optimizer = self.dense.flat
+        assert isinstance(optimizer, FlatOptimizer), "a recorded step moves weights in one row"
+        return optimizer
 
     def _run(self, cursor: PageCursor, steps: Sequence[Frames]) -> None:
         """Steps in these frames: several as one recording, and what is left one by one."""
@@ -378,9 +377,9 @@ def build_graph_engine(
         config.precision,
         config.compile == "on",
         device=device,
-        recorded=True,
+        optimizer=FlatOptimizer,
     )
-    assert dense.flat is not None, "weights that a recorded step moves lie in one row"
+    assert isinstance(dense.flat, FlatOptimizer), "a recorded step moves weights in one row"
     arena = Arena(model.layout, slots, device)
     exact = any(table.storage == "fp64" for table in model.layout.tables)
     carrier = tables.mover = Carrier(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from slipstream.config import Config
+from slipstream.gpu import StepSizes
 from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.transfer.bundle import BUNDLES, SCORED
 from slipstream.gpu.transfer.packing import room_for
@@ -26,34 +26,11 @@ _HELD_RECORDED, _LIBRARIES_RECORDED = 1.17, (150 + 32) * MIB
 _SCORED = 0.6  # activations of batches that are only scored, as a share of a step's
 
 
-@dataclass(frozen=True)
-class Step:
-    """The sizes of one training step.
-
-    Args:
-        examples: Examples of a batch.
-        example_bytes: Bytes of an example in a batch.
-        lookups: Lookups of an example.
-        weights: Weights of the dense part.
-        states: Values of optimizer state for each weight.
-        activations: Bytes that the forward and the backward pass need at once.
-        parts: Parts of a batch.
-    """
-
-    examples: int
-    example_bytes: float
-    lookups: float
-    weights: int
-    states: int
-    activations: int
-    parts: int
-
-
-def gpu_memory(
+def memory_estimate(
     config: Config,
     layout: Layout,
     tiers: Sequence[Room] | None,
-    step: Step,
+    step: StepSizes,
     *,
     popularity: Popularity,
     examples: int,
@@ -166,7 +143,7 @@ def out_of_memory(parts: Mapping[str, int], total: int) -> str:
     """A sentence about a training that does not fit a device, and what would fit.
 
     Args:
-        parts: Bytes by part, as `gpu_memory` returns them.
+        parts: Bytes by part, as `memory_estimate` returns them.
         total: Bytes of the device that this process may use.
 
     Example:
