@@ -5,14 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 SOURCE = Path(__file__).parents[2] / "src" / "slipstream"
 GPU = SOURCE / "gpu"
-# Packages that `gpu/` is below: they may import it, and it may not import them.
-ABOVE = ("training", "compare", "report", "commands", "cli")
-# Packages that are below `gpu/`.
-BELOW = ("config", "ordering", "data", "embedding", "models", "skipping", "placement", "pipeline")
 
 
 def imports_of(path):
@@ -45,20 +39,6 @@ def problems_of(path):
 def test_outside_of_gpu_only_its_interface_is_used():
     outside = [path for path in SOURCE.rglob("*.py") if GPU not in path.parents]
     assert not [problem for path in outside for problem in problems_of(path)]
-
-
-@pytest.mark.parametrize("package", BELOW)
-def test_what_is_below_gpu_does_not_import_it(package):
-    for path in (SOURCE / package).rglob("*.py"):
-        names = [name for name in imports_of(path) if is_in(name, "slipstream.gpu")]
-        assert not names, f"{path.relative_to(SOURCE)} imports {names}"
-
-
-@pytest.mark.parametrize("package", ABOVE)
-def test_gpu_does_not_import_what_is_above_it(package):
-    for path in GPU.rglob("*.py"):
-        names = [name for name in imports_of(path) if is_in(name, f"slipstream.{package}")]
-        assert not names, f"{path.relative_to(SOURCE)} imports {names}"
 
 
 def test_the_interface_imports_neither_triton_nor_torch():

@@ -134,7 +134,7 @@ class DotInteraction(nn.Module):  # type: ignore[misc]
 
         On a GPU it is one kernel, and some zeros follow that the next layer knows of.
         """
-        if self.kernel is not None and first.device.type != "cpu":
+        if self.kernel is not None and first.device.type == "cuda":
             joined = others[0] if len(others) == 1 else torch.cat([*others], 1)
             first = _as_products(first)
             if self.kernel.fits(first, joined):

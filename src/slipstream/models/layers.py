@@ -53,7 +53,7 @@ class Linear(nn.Linear):  # type: ignore[misc]
     def forward(self, values: Tensor) -> Tensor:
         """The layer's outputs, `[B, outputs]`."""
         lacking = -self.in_features % 8
-        if not lacking or values.device.type == "cpu":
+        if not lacking or values.device.type != "cuda":
             return nn.functional.linear(values, self.weight, self.bias)
         if values.shape[-1] == self.in_features:
             values = nn.functional.pad(values, (0, lacking))
