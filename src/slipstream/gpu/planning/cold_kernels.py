@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.compiled import compiled
-from slipstream.data.inputs import Array
 from slipstream.prefetch import AHEAD, prefetch
 
 USED, PLACE = 0, 1

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.data.batch import Batch, Together
-from slipstream.data.inputs import Array
 from slipstream.errors import DataError
 from slipstream.gpu.planning import cold_kernels
 from slipstream.tables.spec import Group, Layout

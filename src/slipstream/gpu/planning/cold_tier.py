@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.gpu.planning import cold_kernels
 from slipstream.gpu.planning.cold_lookups import Scanned
 from slipstream.pipeline.place.tier import Room

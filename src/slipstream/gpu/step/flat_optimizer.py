@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from slipstream.arrays import Array
 from slipstream.config import Dense as DenseConfig
-from slipstream.data.inputs import Array
 from slipstream.errors import ConfigError
 from slipstream.gpu.kernels import dense_update as kernel
 from slipstream.pipeline.dense import learning_rate

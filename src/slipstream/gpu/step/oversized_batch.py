@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.tables.plan import GroupPlan, ListSlots, Moves, Plan
 
 _NONE = np.empty(0, dtype=np.int64)

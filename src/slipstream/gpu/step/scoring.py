@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from slipstream.arrays import Array
 from slipstream.background import Ahead
 from slipstream.data.batch import Batch
-from slipstream.data.inputs import Array
 from slipstream.gpu.kernels import lookup
 from slipstream.gpu.kernels.find_slots import place
 from slipstream.gpu.planning import cold_kernels

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.gpu.streams import Event
 from slipstream.gpu.transfer.packing import Packing, inputs_of, needs
 from slipstream.gpu.transfer.ring import Pages

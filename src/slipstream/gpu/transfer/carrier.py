@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import torch
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.errors import SlipstreamError
 from slipstream.gpu.step.arena import Arena
 from slipstream.gpu.streams import Event, Stream

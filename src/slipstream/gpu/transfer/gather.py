@@ -14,8 +14,8 @@ from typing import Any, cast
 import numba
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.compiled import compiled
-from slipstream.data.inputs import Array
 from slipstream.gpu.transfer.semaphores import AVAILABLE, await_, give, pointer, signals
 from slipstream.prefetch import AHEAD, prefetch
 

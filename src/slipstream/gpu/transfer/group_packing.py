@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.gpu.kernels.touched_rows import sizes
 from slipstream.gpu.transfer.compiled_packing import long_lists, long_sizes, narrow
 from slipstream.gpu.transfer.sections import Section

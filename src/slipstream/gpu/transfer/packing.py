@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.gpu.step import frames
 from slipstream.gpu.transfer.compiled_packing import pack_cold
 from slipstream.gpu.transfer.group_packing import GroupPacking, needs_of

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.errors import SlipstreamError
 from slipstream.gpu.streams import Event, Stream
 from slipstream.gpu.transfer.sections import Sections

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 
 _ALIGNMENT = 64
 _NUMPY: dict[torch.dtype, np.dtype[Any]] = {

@@ -18,7 +18,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 
 _WORDS = 4  # of eight bytes: the size of a semaphore
 AVAILABLE = sys.platform.startswith("linux") and hasattr(ctypes.CDLL(None), "sem_init")

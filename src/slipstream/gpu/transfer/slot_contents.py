@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.errors import SlipstreamError
 from slipstream.gpu.step.arena import Arena
 from slipstream.gpu.transfer.bundle import Run
