@@ -136,9 +136,9 @@ def our_embeddings(optimizer: str) -> Callable[..., None]:
     """Plan, lookup and update; the gradient is one."""
     from slipstream.tables.no_cache import Resident
     from slipstream.tables.tables import Embeddings
-    from slipstream.training.memory import keep_memory
+    from slipstream.training.process_memory import retain_freed_memory
 
-    keep_memory()
+    retain_freed_memory()
     layout = our_layout(optimizer)
     tables = Embeddings(layout)
     placement = Resident(layout, [f.column for f in layout.features])
@@ -168,9 +168,9 @@ def our_step(precision: str, compiled: bool) -> Callable[..., None]:
     from slipstream.tables.optimizers import Sgd
     from slipstream.tables.plan import Planner
     from slipstream.tables.tables import Embeddings
-    from slipstream.training.memory import keep_memory
+    from slipstream.training.process_memory import retain_freed_memory
 
-    keep_memory()
+    retain_freed_memory()
     rows = table_rows()
     schema = Schema(
         tuple(Table(f"C{n}", r, r - 1) for n, r in enumerate(rows)),

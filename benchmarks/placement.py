@@ -38,7 +38,7 @@ from slipstream.tables.no_cache import Resident
 from slipstream.tables.plan import Planner
 from slipstream.tables.sizes import budget_bytes, row_bytes
 from slipstream.tables.spec import Layout
-from slipstream.training.memory import keep_memory
+from slipstream.training.process_memory import retain_freed_memory
 
 EPOCH = 39_291_958  # inputs of Criteo Kaggle's six days of training
 LARGE = 16384
@@ -250,7 +250,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2, help="of the training step")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    keep_memory()
+    retain_freed_memory()
     figures, step, rate = measure(options)
     print(f"batch {options.batch_size:,}, fast memory {options.fast_memory}; for each input:")
     for name, result in figures.items():

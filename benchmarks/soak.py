@@ -171,7 +171,7 @@ def trained(dataset: Any, kind: tuple[str, str], asked: Any, stalls: Stalls | No
 
     from slipstream import Config
     from slipstream.training.loop import train
-    from slipstream.training.memory import anonymous
+    from slipstream.training.process_memory import anonymous_bytes
 
     strategy, _, rule = kind[0].partition("+")
     wanted = Config(
@@ -201,7 +201,7 @@ def trained(dataset: Any, kind: tuple[str, str], asked: Any, stalls: Stalls | No
         device = of_this_process()
     count = 0 if stalls is None else stalls.count
     seconds = time.monotonic() - begun
-    return Round(kind, summary["weights_digest"], count, seconds, anonymous(), device)
+    return Round(kind, summary["weights_digest"], count, seconds, anonymous_bytes(), device)
 
 
 def soak(dataset: Any, asked: Any, say: Callable[[str], None] = print) -> list[str]:

@@ -30,8 +30,8 @@ from slipstream.pipeline.engine import Engine
 from slipstream.tables.plan import Placement, Planner
 from slipstream.training import build
 from slipstream.training.loop import train
-from slipstream.training.memory import keep_memory
 from slipstream.training.metrics import Metrics
+from slipstream.training.process_memory import retain_freed_memory
 
 PARTS = ("rate", "auc", "oracle")
 QUIET = ["evaluate.at=[]", "log.trackers=[]"]
@@ -83,7 +83,7 @@ def steady_rate(run: Path) -> float:
 
 def bare(data: str, precision: str) -> None:
     """Print the rate of steps on batches that are already in memory and planned in turn."""
-    keep_memory()
+    retain_freed_memory()
     dataset = Dataset.open(data)
     config = Config(precision=precision, compile="off")
     engine, placement = engine_of(config, dataset)

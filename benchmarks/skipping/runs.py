@@ -17,8 +17,8 @@ from benchmarks.skipping.truth import PARTS, Array, expected, oracle, true_chanc
 from slipstream import Dataset, Recipe, synthesize
 from slipstream.config import Config
 from slipstream.training import trainer
+from slipstream.training.load_run import open_run
 from slipstream.training.loop import train
-from slipstream.training.restored import open_run
 
 _KEPT = (
     *("auc", "logloss", "calibration", "oracle_auc", "inputs_total", "skip_share"),

@@ -18,7 +18,7 @@ from benchmarks.skipping.truth import Array, Expected, expected, oracle
 from slipstream import Dataset
 from slipstream.data.dataset import Part
 from slipstream.training.evaluation import predictions
-from slipstream.training.restored import Restored, open_run
+from slipstream.training.load_run import LoadedRun, open_run
 
 POINTS = 9
 EVERY = 0.05  # of the inputs of a run
@@ -58,7 +58,7 @@ def scores_of_tail(run: Path, dataset: Dataset, chances: Array | None) -> dict[s
     return means | ({"oracle_auc": _mean(best)} if best else {})
 
 
-def scored(restored: Restored, part: Part) -> tuple[Array, Array]:
+def scored(restored: LoadedRun, part: Part) -> tuple[Array, Array]:
     """The logits and the labels of a part's inputs."""
     made = predictions(restored.engine, restored.placement, part, 8192)
     logits, labels = [], []
@@ -68,7 +68,7 @@ def scored(restored: Restored, part: Part) -> tuple[Array, Array]:
     return torch.cat(logits).numpy(), torch.cat(labels).numpy()
 
 
-def _from_the_last(run: Path, dataset: Dataset) -> Iterator[Restored]:
+def _from_the_last(run: Path, dataset: Dataset) -> Iterator[LoadedRun]:
     """The model at each checkpoint of a run, backwards."""
     while True:
         yield open_run(run, dataset)

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from slipstream.training.estimate import estimate
     from slipstream.training.evaluate_run import evaluate_run
     from slipstream.training.export import export_run
+    from slipstream.training.load_run import open_run
     from slipstream.training.loop import Hooks, train
     from slipstream.training.predict import predict_rows
-    from slipstream.training.restored import open_run
 
 __all__ = [
     "MODELS",
@@ -105,7 +105,7 @@ _WHERE = {
     "training.export": ("export_run",),
     "training.loop": ("Hooks", "train"),
     "training.predict": ("predict_rows",),
-    "training.restored": ("open_run",),
+    "training.load_run": ("open_run",),
 }
 
 

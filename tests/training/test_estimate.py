@@ -14,7 +14,7 @@ from slipstream.gpu.planning import plan_ahead
 from slipstream.tables.tables import Embeddings
 from slipstream.training.build import model_of
 from slipstream.training.estimate import estimate
-from slipstream.training.memory import Peak, anonymous
+from slipstream.training.process_memory import MemoryPeak, anonymous_bytes
 
 MB = 10**6
 
@@ -61,16 +61,16 @@ def test_what_only_the_beginning_takes_is_counted_too(data):
 
 def test_tables_too_large_for_any_memory_are_no_trouble(data):
     config = Config().with_settings(["model.dim=1000000", "embedding.optimizer=sgd"])
-    before = anonymous()
+    before = anonymous_bytes()
     made = estimate(data, config.with_settings(["model.bottom=[1]", "model.top=[1]"]))
     assert made.host["rows"] == 4 * 10**6 * sum(table.rows for table in data.schema.tables)
     assert made.to_json()["host_bytes"] == sum(made.host.values())
-    assert anonymous() - before < 100 * MB
+    assert anonymous_bytes() - before < 100 * MB
 
 
 def test_a_short_peak_is_seen():
-    peak = Peak()
-    before = anonymous()
+    peak = MemoryPeak()
+    before = anonymous_bytes()
     # Not by malloc, which may have kept as much of what earlier tests gave back.
     memory = mmap.mmap(-1, 300 * MB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory[::4096] = b"x" * len(memory[::4096])

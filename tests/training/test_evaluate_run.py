@@ -11,8 +11,8 @@ from slipstream.data.formats import log_spec
 from slipstream.data.prepare import Options, prepare
 from slipstream.errors import CheckpointError, ConfigError, DataError
 from slipstream.training.evaluate_run import evaluate_run
+from slipstream.training.load_run import open_run
 from slipstream.training.loop import Hooks, StoppedError, train
-from slipstream.training.restored import open_run
 from slipstream.training.run import Run
 
 METRICS = ("auc", "logloss", "normalized_entropy", "accuracy", "calibration", "inputs")
@@ -93,7 +93,7 @@ def test_a_run_that_was_stopped_says_where_it_stands(data, tmp_path):
     result = evaluate_run(tmp_path / "run", data)
     assert result["position"] == 384, "it was asked before the fourth batch of 128"
     assert not result["ended"]
-    assert "stands at input 384" in result["stands"]
+    assert "is at input 384" in result["status"]
 
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(data, tmp_path):

@@ -12,8 +12,8 @@ from slipstream.config import Config
 from slipstream.errors import ConfigError
 from slipstream.training.build import engine_of, model_of
 from slipstream.training.init_from import WarmStart
+from slipstream.training.load_run import open_run
 from slipstream.training.loop import Hooks, StoppedError, train
-from slipstream.training.restored import open_run
 
 SETTINGS = ("embedding.optimizer=adam", "dense.optimizer=adam")
 

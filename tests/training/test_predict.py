@@ -13,8 +13,8 @@ from slipstream.data.prepare import Options, prepare
 from slipstream.data.synthetic.raw import write_raw
 from slipstream.errors import DataError
 from slipstream.training.evaluation import predictions
+from slipstream.training.load_run import open_run
 from slipstream.training.predict import predict_rows
-from slipstream.training.restored import open_run
 
 
 def packed(run, data, part="evaluation"):
@@ -65,7 +65,7 @@ def test_a_bad_row_is_an_error_with_its_place_or_nan_in_its_place(criteo, tmp_pa
     with pytest.raises(DataError, match=r"bad\.tsv, line 4: column 'C7' has 'XYZ'"):
         predicted(folder / "run", spec, file)
     said = []
-    made = predicted(folder / "run", spec, file, bad_rows="skip", say=said.append)
+    made = predicted(folder / "run", spec, file, bad_rows="skip", warn=said.append)
     assert np.flatnonzero(np.isnan(made)).tolist() == [3, 7]
     good = ~np.isnan(made)
     np.testing.assert_allclose(made[good], packed(folder / "run", data)[good], atol=1e-6)
@@ -175,7 +175,7 @@ def test_a_data_set_that_was_moved_is_asked_for(criteo, tmp_path):
     small_run(tmp_path / "run", data.save(tmp_path / "data"))
     (tmp_path / "data").rename(moved)
     file = write(tmp_path / "new.tsv", rows)
-    with pytest.raises(DataError, match=r"data is not there\. Say where it is"):
+    with pytest.raises(DataError, match=r"There is no folder .*data: pass the folder"):
         predicted(tmp_path / "run", log_spec("criteo", {}), file)
     assert len(predicted(tmp_path / "run", log_spec("criteo", {}), file, data=moved)) == 150
 

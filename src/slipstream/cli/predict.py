@@ -53,7 +53,7 @@ def predict(
         data=data,
         batch_size=batch_size,
         bad_rows=bad_rows,  # type: ignore[arg-type]
-        say=warn,
+        warn=warn,
     )
     count = 0
     with _output(to) as file:

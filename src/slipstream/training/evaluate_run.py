@@ -1,4 +1,4 @@
-"""Scores a part of a data set with a run as it was last saved."""
+"""Scores a part of a data set with the newest checkpoint of a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from slipstream.data.dataset import Dataset
 from slipstream.errors import ConfigError, did_you_mean
 from slipstream.training.evaluation import auc_mode, evaluate
-from slipstream.training.restored import open_run
+from slipstream.training.load_run import open_run
 
 
 def evaluate_run(
@@ -17,18 +17,18 @@ def evaluate_run(
     part: str = "evaluation",
     batch_size: int | None = None,
 ) -> dict[str, Any]:
-    """How good the predictions of a run are for a part of a data set.
+    """The metrics of a run's predictions for a part of a data set.
 
-    With the data set and the batch size of the run, the figures are those of its summary.
+    With the data set and the batch size of the run, they equal those in its summary.
 
     Args:
-        run: The folder of a run that has ended, goes on, or was killed.
-        dataset: What to score: the run's data set, or one prepared with its dictionary.
+        run: The folder of a run that has ended, is still training, or was killed.
+        dataset: The run's data set, or one prepared with its dictionary.
         part: evaluation, validation or train.
-        batch_size: Inputs to predict at once; by default as in the run.
+        batch_size: Examples to predict at once. Default: as in the run.
 
     Returns:
-        The metrics by name, and what was scored: run, dataset, part, position, ended, warnings.
+        The metrics by name, with run, dataset, part, position, ended, status and warnings.
     """
     if part not in dataset.parts:
         raise ConfigError(f"There is no part {part!r}.{did_you_mean(part, dataset.parts)}")
@@ -36,20 +36,20 @@ def evaluate_run(
         raise ConfigError(f"The part {part!r} of {dataset.folder} has no inputs to score.")
     if batch_size is not None and batch_size < 1:
         raise ConfigError(f"batch_size is {batch_size}; it must be at least 1.")
-    opened = open_run(run, dataset)
-    config = opened.config
+    loaded = open_run(run, dataset)
+    config = loaded.config
     size = batch_size or config.batch_size
     inputs = dataset.parts[part]
-    scores = evaluate(opened.engine, opened.placement, inputs, size, auc_mode(inputs))
+    scores = evaluate(loaded.engine, loaded.placement, inputs, size, auc_mode(inputs))
     oracle = (dataset.manifest.oracle or {}).get(part)
     return {
         "run": str(run),
         "dataset": str(dataset.folder) if dataset.folder else "in memory",
         "part": part,
-        "position": opened.position,
-        "ended": opened.ended,
+        "position": loaded.position,
+        "ended": loaded.ended,
         **scores,
         "oracle_auc": oracle["auc"] if oracle else None,
-        "stands": opened.stands,
-        "warnings": list(opened.found.warnings),
+        "status": loaded.status,
+        "warnings": list(loaded.checkpoint.warnings),
     }

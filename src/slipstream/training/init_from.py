@@ -23,8 +23,8 @@ from slipstream.tables.store import RowStore
 from slipstream.training.checkpoint import WholeCheckpoint, dense_of, rows_of
 from slipstream.training.checkpoint.contents import SavedTable
 from slipstream.training.checkpoint.restore import stored_weights
-from slipstream.training.fit import ids_of
-from slipstream.training.restored import last_saved, training_data
+from slipstream.training.dataset_compatibility import ids_digest
+from slipstream.training.load_run import dataset_of_run, newest_checkpoint
 from slipstream.training.run import Run
 
 _AT_ONCE = 1 << 18
@@ -58,7 +58,7 @@ class WarmStart:
     ) -> None:
         self.run, self._say = run, say
         other = Run.open(Path(run))
-        self._checkpoint = last_saved(other)
+        self._checkpoint = newest_checkpoint(other)
         for warning in self._checkpoint.warnings:
             say(warning)
         try:
@@ -137,7 +137,7 @@ class _Matcher:
     def old_dataset(self) -> Dataset:
         """The data set of the other run; it is opened only if ids differ."""
         if self._old_dataset is None:
-            self._old_dataset = training_data(self.run.folder, self.run.config, self.checkpoint)
+            self._old_dataset = dataset_of_run(self.run.folder, self.run.config, self.checkpoint)
         return self._old_dataset
 
     def source(self, table: str) -> Array | None:
@@ -147,7 +147,7 @@ class _Matcher:
         return self._sources[table]
 
     def _source(self, name: str) -> Array | None:
-        if self.checkpoint.state["data"]["ids"].get(name) == ids_of(self.dataset, name):
+        if self.checkpoint.state["data"]["ids"].get(name) == ids_digest(self.dataset, name):
             return None
         old, new = self.schema.table(name), self.dataset.schema.table(name)
         if (old.values or old.hashed) != (new.values or new.hashed):

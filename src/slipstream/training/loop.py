@@ -15,7 +15,7 @@ from slipstream.training import build
 from slipstream.training.diverged import DivergedError
 from slipstream.training.estimate import does_not_fit
 from slipstream.training.init_from import warm_start, with_full_path
-from slipstream.training.memory import keep_memory
+from slipstream.training.process_memory import retain_freed_memory
 from slipstream.training.resolved import resolved
 from slipstream.training.resume import to_go_on_from, to_go_on_with
 from slipstream.training.run import Run
@@ -73,7 +73,7 @@ def train(
         config = config.replace(data=str(dataset.folder.absolute()))
     model = build.model_of(config, dataset)
     warm = None if resume else warm_start(config, model, dataset, hooks.say)
-    keep_memory()
+    retain_freed_memory()
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Probabilities for raw rows, by a run as it was last saved."""
+"""Predicts probabilities for raw rows with the newest checkpoint of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slipstream.data.inputs import Array
 from slipstream.data.prepare.encode import Encoded, RowEncoder
 from slipstream.errors import ConfigError, DataError
 from slipstream.training.evaluation import predictions
-from slipstream.training.restored import Restored, data_of, open_run
+from slipstream.training.load_run import LoadedRun, dataset_of_run, open_run
 
 
 def predict_rows(
@@ -26,19 +26,20 @@ def predict_rows(
     data: str | Path | None = None,
     batch_size: int | None = None,
     bad_rows: Literal["error", "skip"] = "error",
-    say: Callable[[str], None] = lambda _: None,
+    warn: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Array]:
-    """The probability of a click for each row of some logs, in order, some thousands at a time.
+    """Predict the probability of a click for each row of some logs.
+
+    Returns an iterator over arrays of some thousand rows, in the order of the logs.
 
     Args:
         run: The folder of a run.
-        spec: What the logs look like: see `slipstream.data.formats.log_spec`.
+        spec: The format of the logs; see `slipstream.data.formats.log_spec`.
         files: The logs; they need no label.
-        data: The run's data set, for its dictionary, if it is not where it was.
-        batch_size: Inputs to predict at once; by default as in the run.
-        bad_rows: What to do with a row that cannot be read: raise an error, or skip it, which
-            gives NaN in its place.
-        say: Told a sentence that a user should see.
+        data: The run's data set, for its dictionary, if it was moved.
+        batch_size: Examples to predict at once. Default: as in the run.
+        bad_rows: For a row that cannot be read, `error` raises an error and `skip` returns NaN.
+        warn: Called with each message for the user.
 
     Example:
         >>> from slipstream.data.formats import log_spec
@@ -50,40 +51,41 @@ def predict_rows(
         raise ConfigError(f"bad_rows is {bad_rows!r}; choose error or skip.")
     if batch_size is not None and batch_size < 1:
         raise ConfigError(f"batch_size is {batch_size}; it must be at least 1.")
-    opened = open_run(run)
-    for warning in opened.found.warnings:
-        say(warning)
-    if not opened.ended:
-        say(opened.stands)
-    encoder = RowEncoder(data_of(opened, data), spec, files)
-    size = batch_size or opened.config.batch_size
-    return _blocks(opened, encoder, size, bad_rows == "skip", say)
+    loaded = open_run(run)
+    for warning in loaded.checkpoint.warnings:
+        warn(warning)
+    if not loaded.ended:
+        warn(loaded.status)
+    dataset = dataset_of_run(loaded.folder, loaded.config, loaded.checkpoint, data)
+    encoder = RowEncoder(dataset, spec, files)
+    size = batch_size or loaded.config.batch_size
+    return _blocks(loaded, encoder, size, bad_rows == "skip", warn)
 
 
 def _blocks(
-    opened: Restored, encoder: RowEncoder, size: int, skip: bool, say: Callable[[str], None]
+    loaded: LoadedRun, encoder: RowEncoder, size: int, skip: bool, warn: Callable[[str], None]
 ) -> Iterator[Array]:
     skipped = 0
     for rows in encoder.blocks():
         if rows.bad and not skip:
             first = rows.bad[0]
             raise DataError(
-                f"{encoder.place(first)}: {first.what}. Mend the file, or have nan in the place "
-                "of such rows with --bad-rows skip."
+                f"{encoder.place(first)}: {first.what}. Correct the file, or use --bad-rows skip, "
+                "which predicts nan for such rows."
             )
         if rows.bad and not skipped:
-            say(f"{encoder.place(rows.bad[0])}: {rows.bad[0].what}. Its prediction is nan.")
+            warn(f"{encoder.place(rows.bad[0])}: {rows.bad[0].what}. Its prediction is nan.")
         skipped += len(rows.bad)
-        yield _probabilities(opened, rows, size)
+        yield _probabilities(loaded, rows, size)
     if skipped:
-        say(f"{skipped:,} rows could not be read: their predictions are nan.")
+        warn(f"{skipped:,} rows could not be read: their predictions are nan.")
 
 
-def _probabilities(opened: Restored, rows: Encoded, size: int) -> Array:
-    out: Array = np.full(len(rows.good), np.nan, dtype=np.float32)
-    part = Part("rows", opened.schema, [rows.inputs])
-    made = predictions(opened.engine, opened.placement, part, size)
-    logits = [logits[: batch.n_valid].float() for batch, logits in made]
+def _probabilities(loaded: LoadedRun, rows: Encoded, size: int) -> Array:
+    probabilities: Array = np.full(len(rows.good), np.nan, dtype=np.float32)
+    part = Part("rows", loaded.schema, [rows.inputs])
+    batches = predictions(loaded.engine, loaded.placement, part, size)
+    logits = [logits[: batch.n_valid].float() for batch, logits in batches]
     if logits:
-        out[rows.good] = torch.sigmoid(torch.cat(logits)).numpy()
-    return out
+        probabilities[rows.good] = torch.sigmoid(torch.cat(logits)).numpy()
+    return probabilities

@@ -25,12 +25,12 @@ from slipstream.tables.plan import Plan, Planner
 from slipstream.tables.sizes import row_bytes
 from slipstream.training import build
 from slipstream.training.checkpoint import Checkpoints, WholeCheckpoint, load
+from slipstream.training.dataset_compatibility import dataset_description
 from slipstream.training.diverged import diverged_after, diverged_in
 from slipstream.training.evaluation import RATE_INPUTS, auc_mode, evaluate, first_inputs
-from slipstream.training.fit import described
 from slipstream.training.init_from import WarmStart
-from slipstream.training.memory import Peak
 from slipstream.training.metrics import Scores
+from slipstream.training.process_memory import MemoryPeak
 from slipstream.training.progress import Report
 from slipstream.training.reading import loader_of
 from slipstream.training.reports import Reports
@@ -67,10 +67,10 @@ class Trainer:
         stack.enter_context(self.saver)
         self.model = model
         self.placement = build.placement_of(model.layout, dataset)
-        self.described = described(dataset)
+        self.described = dataset_description(dataset)
         self.row_bytes = row_bytes(model.layout)
         self.state = State(self.total)
-        self.peak = Peak()
+        self.peak = MemoryPeak()
         stack.callback(self.peak.close)
         self._stack = stack
         self._saved, self._saved_at = self.state.apart_from_time(), time.monotonic()
@@ -322,7 +322,7 @@ class Trainer:
         with self.state.timed("evaluate"):
             mode = auc_mode(inputs)
             scores = evaluate(self.engine, self.placement, inputs, size, mode, each)
-        self.peak.look()
+        self.peak.update()
         self.reports.again()
         self._scores = (self.state.step, part, scores)
         return scores

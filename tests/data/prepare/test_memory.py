@@ -17,12 +17,12 @@ SCRIPT = """
 import sys, threading, time
 from slipstream.data.formats import log_spec
 from slipstream.data.prepare import Options, prepare
-from slipstream.data.prepare.room import anonymous_memory
+from slipstream.training.process_memory import anonymous_bytes
 peak, done = 0, False
 def watch():
     global peak
     while not done:
-        peak = max(peak, anonymous_memory())
+        peak = max(peak, anonymous_bytes())
         time.sleep(0.005)
 thread = threading.Thread(target=watch, daemon=True)
 thread.start()

@@ -13,7 +13,7 @@ from slipstream import Dataset, Recipe, synthesize
 from slipstream.errors import ConfigError
 from slipstream.training.evaluation import predictions
 from slipstream.training.export import export_run
-from slipstream.training.restored import open_run
+from slipstream.training.load_run import open_run
 
 FILES = {"export.json", "model.pt2", "weights.safetensors"}
 SCRIPT = """
@@ -140,7 +140,7 @@ def test_what_is_there_is_replaced_only_if_it_is_an_export_and_asked_for(small, 
     with pytest.raises(ConfigError, match="already holds an export"):
         export_run(tmp_path / "run", out)
     export_run(tmp_path / "run", out, force=True)
-    with pytest.raises(ConfigError, match="is no export: it is left alone"):
+    with pytest.raises(ConfigError, match="is not an export"):
         export_run(tmp_path / "run", small.folder, force=True)
     assert not list(tmp_path.glob("out.*"))
     assert {path.name for path in out.iterdir()} == FILES

@@ -61,14 +61,3 @@ def check_disk(out: Path, needed: int) -> None:
             f"{folder}: preparation needs about {needed / 1e9:.1f} GB of disk and "
             f"{free / 1e9:.1f} GB are free. Make room or choose a folder on another disk."
         )
-
-
-def anonymous_memory() -> int | None:
-    """Bytes of anonymous memory that this process has; None where the system does not say."""
-    status = Path("/proc/self/status")
-    if not status.is_file():
-        return None
-    for line in status.read_text().splitlines():
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) * 1024
-    return None

@@ -1,4 +1,4 @@
-"""A trained model in files that other programs read: weights, and a program to run."""
+"""Exports a trained model: weights, and a program that other software can run."""
 
 from slipstream.training.export.export import export_run
 

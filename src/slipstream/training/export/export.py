@@ -1,4 +1,4 @@
-"""Exports a run: its weights, a program that needs no slipstream, and a description of both."""
+"""Exports a run: its weights, a program that does not need slipstream, and a description."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slipstream.errors import ConfigError
 from slipstream.models.inputs import LINEAR
 from slipstream.training.export.program import Program, exported
 from slipstream.training.export.weights import SHARD_BYTES, table_rows, write_weights
-from slipstream.training.restored import Restored, open_run
+from slipstream.training.load_run import LoadedRun, open_run
 
 PROGRAM, DESCRIPTION = "model.pt2", "export.json"
 INSIDE_BYTES = 2 << 30
@@ -34,90 +34,92 @@ def export_run(
     shard_bytes: int = SHARD_BYTES,
     force: bool = False,
 ) -> dict[str, Any]:
-    """Write a run's newest checkpoint for use without this package.
+    """Export a run's newest checkpoint for use without this package.
 
     Args:
         run: The folder of a run.
-        out: The folder to make: `weights.safetensors` (several files where it is large),
+        out: The folder to create, with `weights.safetensors` (several files if it is large),
             `model.pt2` (a `torch.export` program) and `export.json`, which describes both.
-        inside_bytes: How many bytes of tables to put into the program, the smallest first; those
-            that do not fit are handed to it with every call.
-        shard_bytes: How large a file of weights may get.
-        force: Replace an export that is there.
+        inside_bytes: At most so many bytes of tables are stored in the program, the smallest
+            first. The others are passed to it with every call.
+        shard_bytes: The largest size of a file of weights.
+        force: Replace an existing export.
 
     Returns:
-        The description, as it is in the folder.
+        The content of `export.json`.
     """
     out = Path(out).absolute()
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         if not (out / DESCRIPTION).is_file():
-            raise ConfigError(f"{out} exists and is no export: it is left alone. Choose another.")
+            raise ConfigError(f"{out} exists and is not an export. Choose another folder.")
         if not force:
-            raise ConfigError(f"{out} already holds an export. Choose another folder, or --force.")
-    opened = open_run(run)
+            raise ConfigError(
+                f"{out} already holds an export. Choose another folder, or use --force."
+            )
+    loaded = open_run(run)
     with claimed(out) as work:
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
         try:
-            described = _write(opened, work, inside_bytes, shard_bytes)
+            description = _write(loaded, work, inside_bytes, shard_bytes)
             if out.exists():
                 shutil.rmtree(out)
             work.rename(out)
         finally:
             shutil.rmtree(work, ignore_errors=True)
-    return described
+    return description
 
 
-def _write(opened: Restored, folder: Path, inside_bytes: int, shard_bytes: int) -> dict[str, Any]:
-    model = opened.engine.dense.model
-    stores = opened.engine.tables.stores
+def _write(loaded: LoadedRun, folder: Path, inside_bytes: int, shard_bytes: int) -> dict[str, Any]:
+    model = loaded.engine.dense.model
+    stores = loaded.engine.tables.stores
     tables = {
         table.name: table_rows(store, table.name)
         for store in stores
         for table in store.group.tables
     }
-    inside = _fitting(tables, inside_bytes)
+    inside = _tables_inside(tables, inside_bytes)
     outside = [name for name in tables if name not in inside]
-    program = Program(model, opened.schema, {name: tables[name] for name in inside}, outside)
+    program = Program(model, loaded.schema, {name: tables[name] for name in inside}, outside)
     program.eval().requires_grad_(False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        written = exported(program, opened.schema, [tables[name] for name in outside])
+        written = exported(program, loaded.schema, [tables[name] for name in outside])
         torch.export.save(written, folder / PROGRAM)
     named = {f"table.{name}": rows for name, rows in tables.items()}
     named |= {f"dense.{name}": value for name, value in model.state_dict().items()}
     files = write_weights(folder, named, shard_bytes)
-    described = _described(opened, tables, outside, named, files)
-    described["program"]["bytes"] = (folder / PROGRAM).stat().st_size
-    (folder / DESCRIPTION).write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
-    return described
+    description = _description(loaded, tables, outside, named, files)
+    description["program"]["bytes"] = (folder / PROGRAM).stat().st_size
+    (folder / DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+    return description
 
 
-def _fitting(tables: Mapping[str, Tensor], limit: int) -> list[str]:
-    """The tables to put inside, smallest first, in the order of the layout."""
+def _tables_inside(tables: Mapping[str, Tensor], limit: int) -> list[str]:
+    """The tables that fit the program, the smallest first, in the order of the layout."""
     chosen, left = set(), limit
-    for name in sorted(tables, key=lambda one: tables[one].nbytes):
+    for name in sorted(tables, key=lambda name: tables[name].nbytes):
         left -= tables[name].nbytes
         if left >= 0:
             chosen.add(name)
     return [name for name in tables if name in chosen]
 
 
-def _described(
-    opened: Restored,
+def _description(
+    loaded: LoadedRun,
     tables: Mapping[str, Tensor],
     outside: list[str],
     named: Mapping[str, Tensor],
     files: Mapping[str, str],
 ) -> dict[str, Any]:
-    schema, state = opened.schema, opened.found.state
+    schema, state = loaded.schema, loaded.checkpoint.state
     return {
         "format": "slipstream-export",
         "version": 1,
-        "model": opened.config.model.name,
-        "run": str(opened.folder),
-        "position": opened.position,
-        "ended": opened.ended,
+        "model": loaded.config.model.name,
+        "run": str(loaded.folder),
+        "position": loaded.position,
+        "ended": loaded.ended,
         "program": {
             "file": PROGRAM,
             "computes": "float32",
@@ -130,8 +132,8 @@ def _described(
             },
         },
         "weights": {
-            name: {"file": files[name], "dtype": _dtype(one), "shape": list(one.shape)}
-            for name, one in named.items()
+            name: {"file": files[name], "dtype": _dtype(tensor), "shape": list(tensor.shape)}
+            for name, tensor in named.items()
         },
         "columns": [asdict(column) for column in schema.columns],
         "dense": list(schema.dense),
@@ -146,7 +148,7 @@ def _described(
             }
             for name, rows in tables.items()
         },
-        "dictionary": {"data": opened.config.data, "checksum": state["dataset"]},
+        "dictionary": {"data": loaded.config.data, "checksum": state["dataset"]},
         "versions": versions(),
     }
 
@@ -154,21 +156,21 @@ def _described(
 def _inputs(
     schema: Schema, tables: Mapping[str, Tensor], outside: list[str]
 ) -> list[dict[str, Any]]:
-    """What the program is called with, in order."""
+    """The inputs of the program, in order."""
 
-    def one(name: str, dtype: str, *shape: int | str, **more: Any) -> dict[str, Any]:
+    def entry(name: str, dtype: str, *shape: int | str, **more: Any) -> dict[str, Any]:
         return {"name": name, "dtype": dtype, "shape": list(shape), **more}
 
     singles = [column.name for column in schema.singles]
     inputs = [
-        one("dense", "float32", "batch", len(schema.dense), columns=list(schema.dense)),
-        one("ids", "int64", "batch", len(singles), columns=singles),
+        entry("dense", "float32", "batch", len(schema.dense), columns=list(schema.dense)),
+        entry("ids", "int64", "batch", len(singles), columns=singles),
     ]
     for column in schema.lists:
-        inputs.append(one(column.name, "int64", "batch", f"longest {column.name}"))
-        inputs.append(one(f"{column.name} lengths", "int64", "batch"))
+        inputs.append(entry(column.name, "int64", "batch", f"longest {column.name}"))
+        inputs.append(entry(f"{column.name} lengths", "int64", "batch"))
     return inputs + [
-        one(f"table.{name}", _dtype(tables[name]), *tables[name].shape) for name in outside
+        entry(f"table.{name}", _dtype(tables[name]), *tables[name].shape) for name in outside
     ]
 
 

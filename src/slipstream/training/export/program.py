@@ -1,4 +1,4 @@
-"""Lookups and dense part as one module of plain tensors, which `torch.export` can write down."""
+"""Lookups and dense part as one module of plain tensors, which `torch.export` can export."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _EXAMPLE = 3
 
 
 class Program(nn.Module):  # type: ignore[misc]
-    """From dense values and ids to logits.
+    """Computes logits from dense values and ids.
 
     Args:
         model: The dense part, and the layout of its tables.
-        schema: In what order columns come.
-        tables: The rows of each table that is kept inside, `[rows, dim]`, by name.
-        outside: The tables that are handed in with every call, in this order.
+        schema: The columns, in order.
+        tables: The rows of each table that is stored in the program, `[rows, dim]`, by name.
+        outside: The tables that are passed with every call, in this order.
     """
 
     def __init__(
@@ -52,19 +52,22 @@ class Program(nn.Module):  # type: ignore[misc]
         """
         tables = {name: getattr(self, buffer) for name, buffer in self.inside.items()}
         tables.update(zip(self.outside, rest[2 * len(self.lists) :], strict=True))
-        given = {
+        lists = {
             name: (rest[2 * place], rest[2 * place + 1]) for place, name in enumerate(self.lists)
         }
         vectors = []
         for group in self.layout.groups:
             features = [self.layout.features[number] for number in group.features]
-            made = [self._vector(one, tables[one.table], ids, given) for one in features]
+            pooled = [
+                self._vector(feature, tables[feature.table], ids, lists) for feature in features
+            ]
             empty = dense.new_zeros(dense.shape[0], 0, group.dim)
-            vectors.append(torch.stack(made, 1) if made else empty)
+            vectors.append(torch.stack(pooled, 1) if pooled else empty)
         sequences, lengths = [], []
         for number in self.layout.sequences:
-            one = self.layout.features[number]
-            steps, present = _steps(tables[one.table], *given[one.column], one.length)
+            feature = self.layout.features[number]
+            values = lists[feature.column]
+            steps, present = _steps(tables[feature.table], *values, feature.length)
             sequences.append(steps)
             lengths.append(present)
         return self.dense(dense, Embedded(tuple(vectors), tuple(sequences), tuple(lengths)))
@@ -74,29 +77,29 @@ class Program(nn.Module):  # type: ignore[misc]
         feature: Feature,
         table: Tensor,
         ids: Tensor,
-        given: Mapping[str, tuple[Tensor, Tensor]],
+        lists: Mapping[str, tuple[Tensor, Tensor]],
     ) -> Tensor:
         if feature.kind == "single":
             return F.embedding(ids[:, self.singles.index(feature.column)], table).float()
-        values, lengths = given[feature.column]
-        there = torch.arange(values.shape[1], device=values.device) < lengths.unsqueeze(1)
-        rows = F.embedding(values.masked_fill(~there, 0), table).float()
-        return POOLINGS[feature.kind](rows.masked_fill(~there.unsqueeze(2), 0.0), there)
+        values, lengths = lists[feature.column]
+        present = torch.arange(values.shape[1], device=values.device) < lengths.unsqueeze(1)
+        rows = F.embedding(values.masked_fill(~present, 0), table).float()
+        return POOLINGS[feature.kind](rows.masked_fill(~present.unsqueeze(2), 0.0), present)
 
 
 def _steps(table: Tensor, values: Tensor, lengths: Tensor, length: int) -> tuple[Tensor, Tensor]:
-    """The last `length` steps of each list, and how many of them there are."""
+    """The last `length` steps of each list, and their number."""
     present = lengths.clamp(max=length)
     numbers = torch.arange(length, device=values.device)
-    there = numbers < present.unsqueeze(1)
+    valid = numbers < present.unsqueeze(1)
     place = (lengths - present).unsqueeze(1) + numbers
     values = values.gather(1, place.clamp(max=values.shape[1] - 1))
-    rows = F.embedding(values.masked_fill(~there, 0), table).float()
-    return rows.masked_fill(~there.unsqueeze(2), 0.0), present
+    rows = F.embedding(values.masked_fill(~valid, 0), table).float()
+    return rows.masked_fill(~valid.unsqueeze(2), 0.0), present
 
 
 def exported(program: Program, schema: Schema, outside: Sequence[Tensor]) -> ExportedProgram:
-    """The program written down, for any batch size and any length of lists."""
+    """The exported program, for any batch size and any length of lists."""
     dense = torch.zeros(_EXAMPLE, len(schema.dense))
     ids = torch.zeros(_EXAMPLE, len(schema.singles), dtype=torch.int64)
     batch = Dim("batch")
@@ -111,6 +114,6 @@ def exported(program: Program, schema: Schema, outside: Sequence[Tensor]) -> Exp
     if rest:
         dynamic["rest"] = tuple(shapes)
     with torch.no_grad():
-        written = export(program, (dense, ids, *rest), dynamic_shapes=dynamic)
-    written.example_inputs = None  # they would be saved with it, outside tables too
-    return written
+        exported_program = export(program, (dense, ids, *rest), dynamic_shapes=dynamic)
+    exported_program.example_inputs = None  # they would be saved, tables outside included
+    return exported_program

@@ -1,4 +1,4 @@
-"""The weights of a model as safetensors files, each tensor written without a second copy of it."""
+"""Writes the weights of a model as safetensors files, without copying them in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WRITTEN_AT_ONCE = 64 << 20
 
 
 def table_rows(store: RowStore, table: str) -> Tensor:
-    """The rows of a table as the forward pass reads them: float32, or bfloat16 where kept so."""
+    """The rows of a table as the forward pass reads them: float32, or bfloat16 if stored so."""
     rows = store.views["weight"][store.rows_of(table)]
     if store.group.storage in ("fp32", "fp64"):
         return torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32))
@@ -28,12 +28,15 @@ def table_rows(store: RowStore, table: str) -> Tensor:
 def write_weights(
     folder: Path, tensors: Mapping[str, Tensor], shard_bytes: int = SHARD_BYTES
 ) -> dict[str, str]:
-    """Write tensors to one file, or to several where they are large; gives the file of each.
+    """Write tensors to one file, or to several if they are large.
 
     Args:
-        folder: Where to write.
-        tensors: What to write, by name.
-        shard_bytes: How large a file may get; a tensor that is larger has one for itself.
+        folder: The folder to write to.
+        tensors: The tensors by name.
+        shard_bytes: The largest size of a file; a larger tensor gets a file of its own.
+
+    Returns:
+        The file of each tensor.
     """
     shards: list[dict[str, Tensor]] = [{}]
     filled = 0

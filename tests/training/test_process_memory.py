@@ -9,9 +9,9 @@ import pytest
 MANY_THREADS = """
 import ctypes, re, sys, tempfile, threading
 import numpy as np
-from slipstream.training.memory import keep_memory
+from slipstream.training.process_memory import retain_freed_memory
 
-assert keep_memory()
+assert retain_freed_memory()
 together = threading.Barrier(12)
 
 def work():

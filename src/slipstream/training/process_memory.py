@@ -1,4 +1,4 @@
-"""How much memory this process has taken for itself, and that it keeps it."""
+"""The memory of this process: its peak, and what the C library does with freed memory."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from pathlib import Path
 _STATUS = Path("/proc/self/status")
 # Names of mallopt's parameters in malloc.h.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
-_ARENAS = 4  # enough: few threads ask for memory at the same time
+_ARENAS = 4  # enough: few threads allocate memory at the same time
 _LARGE = 1 << 30
-_EVERY = 0.02
+_INTERVAL = 0.02
 
 
-def keep_memory() -> bool:
-    """Let the C library keep freed memory for the next step instead of giving it back.
+def retain_freed_memory() -> bool:
+    """Configure glibc to keep freed memory for the next step instead of returning it.
 
-    Every step allocates the same activations. Given back in between, each of their pages is
-    fetched anew and cleared, which takes a quarter of a step. What is kept is kept by arena, and
-    each thread may get another one: with as many as there are by default, every training of a
-    process would keep some more. Only where glibc is at work: says whether it is.
+    Every step allocates the same activations. If their pages were returned after a step, the
+    system would have to clear them again, which takes a quarter of a step. The number of arenas is
+    limited because each arena keeps its own freed memory.
+
+    Returns:
+        Whether this process uses glibc.
     """
     if not sys.platform.startswith("linux"):
         return False
@@ -34,8 +36,8 @@ def keep_memory() -> bool:
     return bool(mapped and mallopt(_TRIM_THRESHOLD, _LARGE))
 
 
-def anonymous() -> int:
-    """Bytes of memory that belong to no file; 0 where the system does not say."""
+def anonymous_bytes() -> int:
+    """Bytes of this process that belong to no file; 0 where the system does not report them."""
     if not _STATUS.is_file():
         return 0
     for line in _STATUS.read_text().splitlines():
@@ -44,10 +46,10 @@ def anonymous() -> int:
     return 0
 
 
-class Peak:
-    """The most anonymous memory that was seen, by a thread that looks every few milliseconds.
+class MemoryPeak:
+    """The peak of anonymous memory, measured by a thread every 20 ms.
 
-    The system counts the peak of all memory only, mapped files with it.
+    The system reports only the peak of all memory, including mapped files.
     """
 
     def __init__(self) -> None:
@@ -56,16 +58,16 @@ class Peak:
         self._thread = threading.Thread(target=self._watch, name="peak", daemon=True)
         self._thread.start()
 
-    def look(self) -> None:
-        """Note how much there is now."""
-        self.bytes = max(self.bytes, anonymous())
+    def update(self) -> None:
+        """Measure now."""
+        self.bytes = max(self.bytes, anonymous_bytes())
 
     def close(self) -> None:
-        """Look for the last time."""
+        """Measure for the last time and end the thread."""
         self._stop.set()
         self._thread.join()
-        self.look()
+        self.update()
 
     def _watch(self) -> None:
-        while not self._stop.wait(_EVERY):
-            self.look()
+        while not self._stop.wait(_INTERVAL):
+            self.update()
