@@ -57,7 +57,7 @@ POINTS = {
     "stepping": (CARRIER, "Carrier", "arrive"),
     "what a step gives": (CARRIER, "Carrier", "leave"),
     "landing": (CARRIER, "Carrier", "landed"),
-    "learning what to skip": ("slipstream.skip.skipper", "Skipper", "after"),
+    "learning what to skip": ("slipstream.skip.skipper", "Skipper", "update"),
     "waiting for what is skipped": ("slipstream.skip.decision", "Decisions", "wait_for"),
 }
 ON_STREAM = ("arrive", "leave")  # by the thread whose stream computes

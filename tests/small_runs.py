@@ -75,8 +75,17 @@ def skewed(n=600, seed=0, **options):
     return clicks(n, seed, columns=columns, **options)
 
 
-def skip_rule(name):
-    """The settings of a rule; random-hot is the rule random for hot examples only."""
-    if name == "random-hot":
-        return ("skip.rule=random", "skip.hot_only=true")
-    return (f"skip.rule={name}",)
+# Options with which a rule decides and skips within a few hundred examples.
+QUICK = {
+    "published": {"warmup_batches": 5, "sample_share": 0.5, "max_movement": 1, "hot_sample": 1},
+    "movement": {"min_touches": 2, "hot_sample": 1},
+    "freeze": {"min_touches": 2, "hot_sample": 1},
+    "random-hot": {"hot_only": "true", "hot_sample": 1},
+}
+
+
+def skip_rule(name, **options):
+    """The settings of a rule for a short run; random-hot is `random` with `hot_only`."""
+    options = QUICK.get(name, {}) | options
+    settings = (f"skip.options.{option}={value}" for option, value in options.items())
+    return (f"skip.rule={name.removesuffix('-hot')}", *settings)

@@ -12,7 +12,7 @@ from benchmarks.skipping.ledger import Task
 from benchmarks.skipping.tail import tail_keys
 
 from slipstream import Dataset, Recipe
-from slipstream.skip.rules import RULES
+from slipstream.skip import RULES
 
 PARTS = ("curves", "method", "overhead", "log")
 CONTROLS = ("random", "random-hot")
@@ -27,7 +27,7 @@ SETTINGS = {
     "3 % positive, drifting": (0.03, "gradual"),
 }
 OVERHEAD = "Criteo-Kaggle shape, default model, batch 2,048"
-COLD_FIRST = {"order.kind": "cold-first", "skip.hot_memory": "12%"}
+COLD_FIRST = {"order.kind": "cold-first", "skip.options.hot_memory": "12%"}
 BATCH = 512
 WARMUP = 0.1  # of the inputs, before anything is skipped
 SHAPE = "effects"
@@ -58,11 +58,14 @@ def settings_of(rule: str, share: float, inputs: int, batch: int) -> dict[str, A
         return {}
     keys = {"skip.rule": rule.removesuffix("-hot"), "skip.target": round(share / (1 - WARMUP), 4)}
     if rule == "published":
-        keys |= {"skip.target": share, "skip.warmup_batches": round(inputs / batch * 1000 / 44766)}
+        keys |= {
+            "skip.target": share,
+            "skip.options.warmup_batches": round(inputs / batch * 1000 / 44766),
+        }
     if rule == "random-hot":
-        keys["skip.hot_only"] = True
+        keys["skip.options.hot_only"] = True
     if rule in _HOT:
-        keys["skip.hot_memory"] = "12%"
+        keys["skip.options.hot_memory"] = "12%"
     return keys
 
 

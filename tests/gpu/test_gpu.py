@@ -39,7 +39,7 @@ def wanted(strategy, device, *settings):
 def test_every_strategy_ends_where_it_ends_on_a_cpu(strategy, kind, tmp_path, request):
     data = Dataset.open(request.getfixturevalue(kind))
     # Kept rows are chosen alike, so that both have the same batches.
-    own = ("skip.warmup_batches=5", "skip.lag=10") if strategy == "slipstream" else ()
+    own = ("skip.options.warmup_batches=5", "skip.lag=10") if strategy == "slipstream" else ()
     ours, theirs = (
         train(data, wanted(strategy, device, *own), tmp_path / device, force=True)
         for device in (DEVICE, "cpu")

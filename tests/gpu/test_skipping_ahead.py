@@ -6,14 +6,13 @@ import time
 import numpy as np
 import pytest
 import torch
-from small_runs import clicks, config, lines, reported, skewed, stop_after
+from small_runs import clicks, config, lines, reported, skewed, skip_rule, stop_after
 
 from slipstream.errors import SlipstreamError
 from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.step.graph_engine import GraphEngine
-from slipstream.skip import snapshots
+from slipstream.skip.calendar import Due, DueSteps
 from slipstream.skip.decision import Decisions
-from slipstream.skip.foresight import Foresight
 from slipstream.skip.skipper import Skipper
 from slipstream.training.loop import StoppedError, train
 from slipstream.training.state import Hooks
@@ -22,16 +21,11 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SHORT = (
     "skip.warmup=0.1",
     "skip.interval=0.1",
-    "skip.warmup_batches=5",
-    "skip.sample_share=0.5",
-    "skip.tolerance=0.2",
-    "skip.most_movement=1",
-    "skip.least_touches=2",
-    "skip.hot_sample=1",
     "placement.fast_memory=60%",
     "placement.window=6",
     "skip.lag=14",
 )
+OPTIONS = {"published": {"tolerance": 0.2}}
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +38,7 @@ CASES = [
     ("fast", "movement", "singles", "compile=off"),
     ("fast", "freeze", "lists", "placement.fast_memory=10%"),  # some batches do not fit
     ("slipstream", "published", "singles", "placement.window=1"),
-    ("slipstream", "published", "singles", "skip.h_t=1000"),  # some are left without inputs
+    ("slipstream", "published", "singles", "skip.options.h_t=1000"),  # some are left without inputs
     ("slipstream", "published", "lists", "order.kind=as-is"),
     ("hotline", "case-control", "singles", "epochs=2"),
 ]
@@ -68,7 +62,7 @@ def data(kind="singles", n=220):
 
 
 def keys(strategy, rule, *settings):
-    few = (*SHORT, f"skip.rule={rule}", *settings)
+    few = (*SHORT, *skip_rule(rule, **OPTIONS.get(rule, {})), *settings)
     return config(*few, strategy=strategy, batch_size=8, epochs=2, device=DEVICE, compile="off")
 
 
@@ -89,7 +83,6 @@ def said(run):
 def test_a_run_that_plans_ahead_is_that_of_steps_one_by_one(
     strategy, rule, kind, setting, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(snapshots, "SLICE", 128)  # a pass goes on beside several steps
     wanted = keys(strategy, rule, setting)
     assert plan_ahead.plans_ahead(wanted, [])
     plain = one_by_one(monkeypatch, data(kind), wanted, tmp_path / "plain")
@@ -106,7 +99,6 @@ def test_a_run_that_plans_ahead_is_that_of_steps_one_by_one(
 def test_stopped_and_resumed_it_ends_where_an_uninterrupted_one_does(
     strategy, rule, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(snapshots, "SLICE", 128)
     wanted = keys(strategy, rule, "checkpoint.every_inputs=130")
     whole = train(data(), wanted, tmp_path / "whole")
     for number, stop in enumerate((12, 9)):
@@ -131,7 +123,7 @@ def test_steps_that_stall_at_random_change_nothing(tmp_path, monkeypatch):
 
         return stalled
 
-    for kind, name in ((Skipper, "after"), (Foresight, "__call__"), (GraphEngine, "_run")):
+    for kind, name in ((Skipper, "update"), (DueSteps, "__call__"), (GraphEngine, "_run")):
         monkeypatch.setattr(kind, name, stalling(getattr(kind, name)))
     ours = train(data(), wanted, tmp_path / "ours")
     assert ours["weights_digest"] == whole["weights_digest"]
@@ -190,31 +182,33 @@ def test_a_run_that_is_stopped_leaves_no_thread_that_waits_for_a_decision(tmp_pa
 
 @pytest.mark.parametrize("rule", ["value", "movement", "published", "random"])
 def test_what_is_due_is_known_ahead_from_any_step_on(rule, tmp_path, monkeypatch):
-    monkeypatch.setattr(snapshots, "SLICE", 128)
     monkeypatch.setattr(plan_ahead, "kernels_for", lambda *_: "cpu")
-    after, asked, found = Skipper.after, [], []
+    update, due_steps, due = Skipper.update, [], []
 
-    def compared(self, heard):
-        if not heard:
+    def compared(self, steps):
+        if not steps:
             return []
-        ((plan, before, _),) = heard
+        ((plan, before, _),) = steps
         if plan.step % 7 == 1:
-            asked.append(self.foresight())
-        (told,) = {one(plan, before) for one in asked}
-        turns, scored = self.rule.calendar.turns, self.control.scored
-        begun = turns.begun
-        told_lines = after(self, heard)
-        looked = turns.begun > begun or self.control.scored > scored
-        found.append((told, bool(told_lines) or looked))
-        assert told or not found[-1][1]
-        assert found[-1][1] or not told or self.control.due(before, plan.next_position)
-        return told_lines
+            due_steps.append(self.due_steps())
+        (ahead,) = {each(plan, before) for each in due_steps}
+        after = type(self.rule.calendar).after
+        seen = []
+        with monkeypatch.context() as patch:
+            note = lambda *args: seen.append(after(*args)) or seen[-1]  # noqa: E731
+            patch.setattr(type(self.rule.calendar), "after", note)
+            reported = update(self, steps)
+        assert ahead == (seen[-1] != Due.NOTHING or self.control.due(before, plan.next_position))
+        assert bool(reported) == (seen[-1] == Due.DECISION)
+        due.append((ahead, seen[-1]))
+        return reported
 
-    monkeypatch.setattr(Skipper, "after", compared)
+    monkeypatch.setattr(Skipper, "update", compared)
     wanted = keys("fast", rule).replace(device="cpu")
     train(data(n=800), wanted, tmp_path / "run")
-    assert found.count((True, True)) >= 3
-    assert (False, False) in found
+    assert (True, Due.DECISION) in due
+    assert (False, Due.NOTHING) in due
+    assert ((True, Due.SNAPSHOT) in due) == (rule in ("movement", "published"))
 
 
 def test_who_waits_for_a_decision_goes_on_when_it_is_taken_and_is_told_when_none_will_be():
@@ -239,4 +233,4 @@ def test_who_waits_for_a_decision_goes_on_when_it_is_taken_and_is_told_when_none
     second.start()
     decisions.close()
     second.join(10)
-    assert found[1] == "Which inputs batch 9 has is not decided any more."
+    assert found[1] == "The run has ended: batch 9 will not be decided."

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from small_runs import skewed
 
-from slipstream.skip.accesses import Reader
+from slipstream.skip.accesses import AccessReader
 
 
 @pytest.fixture(scope="module")
 def read():
     part = skewed(400).train
-    reader = Reader(part)
+    reader = AccessReader(part)
     numbers = np.random.default_rng(0).permutation(len(part))[:90]
     return reader, reader.read(numbers), numbers, part
 
@@ -44,7 +44,7 @@ def test_sums_and_largest_are_those_of_the_rows(read):
 def test_enough_is_the_bound_below_which_so_many_rows_of_so_many_tables_lie(read, in_table, in_all):
     reader, accesses, numbers, part = read
     of_rows = np.random.default_rng(2).random(reader.rows).astype(np.float32)
-    found = accesses.enough(of_rows, in_table, in_all)
+    found = accesses.bounds(of_rows, in_table, in_all)
     for place, number in enumerate(numbers.tolist()):
         bounds = [
             sorted(of_rows[rows])[min(in_table, len(rows)) - 1]

@@ -4,15 +4,21 @@ import numpy as np
 import pytest
 from small_runs import config, lines, skewed, skip_rule
 
-from slipstream.skip.accesses import Reader
-from slipstream.skip.rules.published import Published
+from slipstream.skip.accesses import AccessReader
+from slipstream.skip.calendar import Due
+from slipstream.skip.rules.published import PublishedCalendar
 from slipstream.training import build
 from slipstream.training.loop import train
 from slipstream.training.state import Hooks
 
 KEYS = (
-    *("order.kind=cold-first", "skip.hot_memory=8%", "skip.hot_sample=1", "compile=off"),
-    *("skip.warmup=0.1", "skip.least_touches=2", "evaluate.at=[]"),
+    *(
+        "order.kind=cold-first",
+        "skip.options.hot_memory=8%",
+        "skip.options.hot_sample=1",
+        "compile=off",
+    ),
+    *("skip.warmup=0.1", "evaluate.at=[]"),
 )
 
 
@@ -49,26 +55,33 @@ def test_the_lag_of_a_decision_is_no_longer_than_an_interval_at_high_shares(data
 def test_snapshot_a_waits_for_the_first_hot_inputs_where_no_batches_come_before(
     data, tmp_path, monkeypatch
 ):
-    taken, due = [], Published.due
+    snapshots, after = [], PublishedCalendar.after
 
-    def told(self, plan, before):
-        found = due(self, plan, before)
-        taken.append((self._snapshot.taken, plan.next_position))
-        return found
+    def noted(self, plan, before):
+        due = after(self, plan, before)
+        if due == Due.SNAPSHOT:
+            snapshots.append(plan.next_position)
+        return due
 
-    monkeypatch.setattr(Published, "due", told)
-    keys = ("skip.rule=published", "skip.warmup_batches=0", "skip.sample_share=1", "skip.lag=5")
-    chosen = config(*KEYS, *keys, "skip.most_movement=1", batch_size=8)
+    monkeypatch.setattr(PublishedCalendar, "after", noted)
+    keys = skip_rule("published", warmup_batches=0, sample_share=1)
+    chosen = config(*KEYS, *keys, "skip.lag=5", batch_size=8)
     train(data, chosen, tmp_path / "run")
     hot = build.hot_of(chosen, build.model_of(chosen, data).layout, data)
-    cold = int((~hot.inputs).sum())
+    cold = int((~hot.examples).sum())
     (decision,) = lines(tmp_path / "run", "skipping")
-    assert cold < min(position for there, position in taken if there) <= cold + 8
+    assert cold < snapshots[0] <= cold + 8
+    assert len(snapshots) == 1
     assert decision["position"] > cold + 8
 
 
 def test_without_any_warm_up_the_published_rule_decides_a_step_after_snapshot_a(data, tmp_path):
-    keys = ("skip.rule=published", "skip.warmup_batches=0", "skip.warmup=0", "skip.sample_share=1")
+    keys = (
+        "skip.rule=published",
+        "skip.options.warmup_batches=0",
+        "skip.warmup=0",
+        "skip.options.sample_share=1",
+    )
     train(data, config(*KEYS, *keys, batch_size=8), tmp_path / "run")
     assert len(lines(tmp_path / "run", "skipping")) == 1
 
@@ -76,7 +89,8 @@ def test_without_any_warm_up_the_published_rule_decides_a_step_after_snapshot_a(
 @pytest.mark.parametrize(("rule", "warmup"), [("value", 0.9), ("published", 0.9), ("random", 0.9)])
 def test_a_run_that_ends_before_its_first_decision_holds_is_too_short(data, tmp_path, rule, warmup):
     said = []
-    keys = (f"skip.rule={rule}", "skip.lag=80", "skip.warmup_batches=0", f"skip.warmup={warmup}")
+    options = {"warmup_batches": 0} if rule == "published" else {}
+    keys = (*skip_rule(rule, **options), "skip.lag=80", f"skip.warmup={warmup}")
     summary = train(
         data, config(*KEYS, *keys, batch_size=8), tmp_path / "run", hooks=Hooks(say=said.append)
     )
@@ -85,10 +99,13 @@ def test_a_run_that_ends_before_its_first_decision_holds_is_too_short(data, tmp_
 
 
 def test_hot_rows_are_those_of_the_inputs_that_are_trained_on(data):
-    whole = config("skip.hot_memory=8%", "skip.hot_sample=20")
-    some = config("skip.hot_memory=8%", "skip.hot_sample=20", "stop=500")
+    options = skip_rule("movement", hot_memory="8%", hot_sample=20)
+    whole, some = config(*options), config(*options, "stop=500")
     layout = build.model_of(whole, data).layout
-    hot, accessed = build.hot_of(some, layout, data), Reader(data.train).read(np.arange(500)).rows()
-    assert len(hot.inputs) == 500
+    hot, accessed = (
+        build.hot_of(some, layout, data),
+        AccessReader(data.train).read(np.arange(500)).rows(),
+    )
+    assert len(hot.examples) == 500
     assert set(hot.rows) <= set(accessed.tolist())
     assert build.hot_of(whole, layout, data).digest != hot.digest

@@ -13,14 +13,14 @@ KEYS = (
     "skip.target=0.2",
     "skip.warmup=0.1",
     "skip.interval=0.2",
-    "skip.least_touches=2",
+    "skip.options.min_touches=2",
 )
 
 
 def watched(monkeypatch):
     """Every step: its decision, the rows that it looked up, and those that changed."""
     steps, masks = [], {}
-    move, moves = Engine.move, Skipper.moves
+    move, moves = Engine.move, Skipper.moving_rows
 
     def moves_seen(self, batch):
         masks[batch.decision] = moves(self, batch)
@@ -35,7 +35,7 @@ def watched(monkeypatch):
             changed = np.flatnonzero((store.records != before[number]).any(axis=1))
             steps.append((plan.decision, number, set(found[found >= 0]), set(changed)))
 
-    monkeypatch.setattr(Skipper, "moves", moves_seen)
+    monkeypatch.setattr(Skipper, "moving_rows", moves_seen)
     monkeypatch.setattr(Engine, "move", move_seen)
     return steps, masks
 

@@ -6,14 +6,14 @@ from small_runs import clicks, skewed
 
 from slipstream.config import Skip
 from slipstream.order import InputOrder
-from slipstream.skip.accesses import Reader
+from slipstream.skip import rule_choice
+from slipstream.skip.accesses import AccessReader
 from slipstream.skip.chance import uniform
 from slipstream.skip.classifier import Classifier
-from slipstream.skip.context import Context
+from slipstream.skip.context import RunContext
 from slipstream.skip.decision import Decision, Decisions
-from slipstream.skip.pilot import common_rate, line_through, odds_of
-from slipstream.skip.rule import Drawn
-from slipstream.skip.rules import RULES
+from slipstream.skip.rule import Candidates
+from slipstream.skip.rules.case_control import common_rate, line_through, odds_of
 
 EPOCHS = 4000
 
@@ -24,19 +24,21 @@ def part():
     return skewed(500, labels=labels).train
 
 
+def rule_of(name, reader, base):
+    kind, options, _ = rule_choice(name, {})
+    return kind(RunContext(Skip(), reader, base, None, "dlrm", 16, 3, None), options)
+
+
 def classified(part, name, wanted):
     """What a rule makes of twenty inputs, over and over: how often each is trained, its offset."""
-    reader, base = Reader(part), InputOrder(len(part))
-    context = Context(Skip(), reader, base, None, "dlrm", 16, 3, None)
-    rule = RULES[name](context)
+    reader, base = AccessReader(part), InputOrder(len(part))
+    rule = rule_of(name, reader, base)
     seen = reader.read(np.arange(len(part)))
-    rule.see(seen, seen)
-    classifier = Classifier(rule, reader, base, 3, 0.0)
-    sample = classifier.drawn(np.arange(len(part)), 0)
-    frozen = rule.freeze()
-    frozen |= rule.fit(frozen, sample)
-    found = rule.search(frozen, sample, wanted)
-    decision = Decision(1, 0, found.threshold, frozen)
+    rule.observe(seen, seen)
+    classifier = Classifier(rule)
+    numbers = np.arange(len(part))
+    tables, threshold = rule.decide(classifier.candidates(numbers, numbers), wanted)
+    decision = Decision(1, 0, threshold.value, tables)
     numbers = np.tile(np.arange(20), EPOCHS)
     verdict = classifier(decision, np.repeat(np.arange(EPOCHS), 20) * len(part), numbers)
     trained = verdict.train.reshape(EPOCHS, 20).mean(axis=0)
@@ -54,8 +56,8 @@ def test_inputs_are_kept_with_the_chances_that_their_offset_corrects(part, name)
         twin.labels[:] = label
         kept = np.zeros(20)
         for epoch in range(EPOCHS):
-            drawn = Drawn(twin, uniform(9, "twin", twin.numbers, epoch))
-            kept += ~(rule.score(decision.frozen, drawn) < decision.threshold)
+            candidates = Candidates(twin, uniform(9, "twin", twin.numbers, epoch), twin.numbers)
+            kept += ~(rule.score(decision.tables, candidates) < decision.threshold)
         chances[label] = kept / EPOCHS
     own = np.where(accesses.labels > 0, chances[1.0], chances[0.0])
     assert np.abs(trained - own).max() < 0.05
@@ -66,19 +68,17 @@ def test_inputs_are_kept_with_the_chances_that_their_offset_corrects(part, name)
 
 def in_epochs(part, name, epochs):
     """A decision at the beginning of each epoch, and what it makes of all inputs."""
-    reader, base = Reader(part), InputOrder(len(part), epochs=epochs)
-    rule = RULES[name](Context(Skip(), reader, base, None, "dlrm", 16, 3, None))
-    classifier = Classifier(rule, reader, base, 3, 0.0)
+    reader, base = AccessReader(part), InputOrder(len(part), epochs=epochs)
+    rule = rule_of(name, reader, base)
+    classifier = Classifier(rule)
     numbers = np.arange(len(part))
     none = reader.read(numbers[:0])
-    rule.see(reader.read(numbers[: len(part) // 2]), none)
+    rule.observe(reader.read(numbers[: len(part) // 2]), none)
     for epoch in range(epochs):
-        frozen = rule.freeze()
-        sample = classifier.drawn(numbers, epoch)
-        frozen |= rule.fit(frozen, sample)
-        decision = Decision(1, 0, rule.search(frozen, sample, 0.5).threshold, frozen)
-        yield classifier(decision, numbers + epoch * len(part), numbers)
-        rule.see(reader.read(numbers), none)
+        positions = numbers + epoch * len(part)
+        tables, threshold = rule.decide(classifier.candidates(numbers, positions), 0.5)
+        yield classifier(Decision(1, 0, threshold.value, tables), positions, numbers)
+        rule.observe(reader.read(numbers), none)
 
 
 @pytest.mark.parametrize("name", ["case-control"])
@@ -87,7 +87,7 @@ def test_corrections_stay_right_when_inputs_come_again(name):
     labels = (random.random(20_000) < 0.25).astype(int)
     columns = {f"c{k}": random.integers(0, 2000, 20_000) for k in range(4)}
     part = clicks(20_000, labels=labels, columns=columns).train
-    labels = Reader(part).labels(np.arange(len(part)))
+    labels = AccessReader(part).read(np.arange(len(part))).labels
     for verdict in in_epochs(part, name, 3):
         kept, truth = verdict.train, np.log(labels.mean() / (1 - labels.mean()))
         expected = 1 / (1 + np.exp(-(truth + verdict.logit_offset[kept])))
@@ -97,7 +97,7 @@ def test_corrections_stay_right_when_inputs_come_again(name):
 
 
 def test_an_input_is_taken_out_of_the_counts_that_it_was_counted_in(part):
-    reader = Reader(part)
+    reader = AccessReader(part)
     everything, few = reader.read(np.arange(len(part))), reader.read(np.arange(25))
     clicks = np.zeros((reader.rows, 2), dtype=np.uint32)
     everything.count_labels(clicks)
@@ -116,11 +116,11 @@ def test_an_input_is_taken_out_of_the_counts_that_it_was_counted_in(part):
 
 
 def test_every_input_is_counted_once_whatever_comes_again(part):
-    reader, base = Reader(part), InputOrder(len(part), epochs=3)
-    rule = RULES["case-control"](Context(Skip(), reader, base, None, "dlrm", 16, 3, None))
+    reader, base = AccessReader(part), InputOrder(len(part), epochs=3)
+    rule = rule_of("case-control", reader, base)
     some = [reader.read(np.arange(a, b)) for a, b in ((0, 100), (50, 200), (0, len(part)))]
-    rule.see(some[0], some[1])
-    rule.see(some[2], some[0])
+    rule.observe(some[0], some[1])
+    rule.observe(some[2], some[0])
     once = np.zeros((reader.rows, 2), dtype=np.uint32)
     some[2].count_labels(once)
     assert np.array_equal(rule.state_dict()["clicks"], once)
@@ -151,10 +151,10 @@ def test_a_pilot_without_anything_to_go_by_still_has_an_answer():
 
 @pytest.mark.parametrize("name", ["thin", "case-control", "random"])
 def test_batches_before_the_first_decision_are_of_the_same_kind_as_those_after_it(part, name):
-    reader, base = Reader(part), InputOrder(len(part))
-    rule = RULES[name](Context(Skip(), reader, base, None, "dlrm", 16, 3, None))
+    reader, base = AccessReader(part), InputOrder(len(part))
+    rule = rule_of(name, reader, base)
     numbers = np.arange(20)
-    verdict = Classifier(rule, reader, base, 3, 0.0)(Decisions(1).last, numbers, numbers)
+    verdict = Classifier(rule)(Decisions(1).last, numbers, numbers)
     assert verdict.train.all()
     assert (verdict.logit_offset is None) == (name == "random")
     assert verdict.logit_offset is None or not verdict.logit_offset.any()

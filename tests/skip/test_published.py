@@ -17,11 +17,11 @@ from slipstream.training.state import Hooks
 
 SEED, SIZE, S, P, LAG = 3, 16, 4, 0.2, 6
 KEYS = {
-    "skip.warmup_batches": S,
+    "skip.options.warmup_batches": S,
     "skip.warmup": P,
-    "skip.hot_memory": "60%",
-    "skip.hot_sample": 0.5,
-    "skip.sample_share": 0.4,
+    "skip.options.hot_memory": "60%",
+    "skip.options.hot_sample": 0.5,
+    "skip.options.sample_share": 0.4,
     "skip.lag": LAG,
     "placement.fast_memory": "90%",
     "embedding": "{optimizer: sgd, lr: 0.05}",
@@ -51,7 +51,9 @@ def accesses(part, number):
 def hot_rows(part, layout, budget):
     """5 % (here more) of inputs with replacement; the global top H rows."""
     n = len(part)
-    draws = (uniform(SEED, "hot", np.arange(round(KEYS["skip.hot_sample"] * n))) * n).astype(int)
+    draws = (
+        uniform(SEED, "hot", np.arange(round(KEYS["skip.options.hot_sample"] * n))) * n
+    ).astype(int)
     counts = {}
     for number in np.minimum(draws, n - 1).tolist():
         for table, ids in accesses(part, number).items():
@@ -67,7 +69,8 @@ def rows_after(data, folder, settings, steps):
     """All rows by table after so many steps of the same order, without any skipping."""
     asked = iter(range(steps + 1))
     hooks = Hooks(stop=lambda: next(asked, None) in (None, steps))
-    chosen = config(*settings, "skip.rule=none")
+    settings = [setting for setting in settings if not setting.startswith("skip.options")]
+    chosen = config(*settings, "skip.rule=none", "skip.options={hot_memory: 60%, hot_sample: 0.5}")
     with pytest.raises(StoppedError):
         train(data, chosen, folder, hooks=hooks)
     tables = Embeddings(build.model_of(chosen, data).layout, seed=None)
@@ -107,7 +110,7 @@ def literally(data, folder, settings, alpha, target):
         )
 
     left = hot_inputs[e * SIZE :]
-    drawn = uniform(SEED, "sample", np.array(left)) <= KEYS["skip.sample_share"]
+    drawn = uniform(SEED, "sample", np.array(left)) <= KEYS["skip.options.sample_share"]
     sample = [number for number, one in zip(left, drawn.tolist(), strict=True) if one]
     low, high, threshold = 0.0, 0.1, 0.0
     for _ in range(25):
@@ -134,16 +137,16 @@ def test_published_gives_the_threshold_and_drops_the_inputs_of_a_literal_transcr
         data = Dataset.open(synthesize(Recipe(rows=1500, shape="taobao"), tmp_path / "data"))
         sizes = ("model.dim=4", "model.top=[5]", "model.attention=[5]", "model.final=[6]")
         settings, alpha, target = ("model.name=tbsm", "embedding.lr=0.005", *sizes), 4, 0.85
-    settings = (*settings, "skip.tolerance=0.05", f"skip.target={target}")
+    settings = (*settings, "skip.options.tolerance=0.05", f"skip.target={target}")
     threshold, wanted = literally(data, tmp_path, settings, alpha, target)
-    seen, after = [], Skipper.after
+    seen, after = [], Skipper.update
 
     def noted(self, heard):
         for one in heard:
             seen.extend(one.plan.skipped.tolist())
         return after(self, heard)
 
-    monkeypatch.setattr(Skipper, "after", noted)
+    monkeypatch.setattr(Skipper, "update", noted)
     summary = train(data, config(*settings), tmp_path / "run")
     (decision,) = lines(tmp_path / "run", "skipping")
     assert decision["threshold"] == threshold > 0, str(decision)
@@ -156,24 +159,24 @@ def test_published_gives_the_threshold_and_drops_the_inputs_of_a_literal_transcr
 @pytest.mark.parametrize("model", ["dlrm", "deepfm"])
 def test_a_share_of_rows_is_hot_whatever_state_they_have(model, optimizer):
     data, chosen = skewed(2500), config(f"embedding={{optimizer: {optimizer}}}")
-    chosen = chosen.with_settings([f"model.name={model}", "skip.hot_memory=25%"])
+    chosen = chosen.with_settings([f"model.name={model}", "skip.options.hot_memory=25%"])
     hot = build.hot_of(chosen, build.model_of(chosen, data).layout, data)
     assert len(hot.rows) == len(hot.mask) // 4
 
 
 def test_a_search_that_fails_skips_nothing_and_says_so(tmp_path):
-    settings = (*SIZES, "skip.most_movement=1e-9", "skip.rounds=3")
+    settings = (*SIZES, "skip.options.max_movement=1e-9", "skip.options.max_search_steps=3")
     summary = train(skewed(2000), config(*settings), tmp_path / "run")
     (decision,) = lines(tmp_path / "run", "skipping")
     assert decision["threshold"] == 0
-    assert "in 3 rounds no threshold up to 1e-09" in decision["why"]
+    assert "in 3 steps no threshold up to 1e-09" in decision["why"]
     assert decision["why"] in summary["skipping"]["sentence"]
     assert summary["inputs_skipped"] == 0
 
 
 def test_a_run_that_is_too_short_says_so_at_the_start(tmp_path):
     said = []
-    settings = (*SIZES, "skip.warmup_batches=1000")
+    settings = (*SIZES, "skip.options.warmup_batches=1000")
     train(skewed(400), config(*settings), tmp_path / "run", hooks=Hooks(say=said.append))
     assert any(one.startswith("Nothing will be skipped: the published rule") for one in said)
 
@@ -181,13 +184,13 @@ def test_a_run_that_is_too_short_says_so_at_the_start(tmp_path):
 def test_it_is_decided_once_unless_it_is_to_be_repeated(tmp_path):
     data = skewed(2500)
     train(data, config(*SIZES), tmp_path / "once")
-    train(data, config(*SIZES, "skip.repeat=true"), tmp_path / "often")
+    train(data, config(*SIZES, "skip.options.repeat=true"), tmp_path / "often")
     assert len(lines(tmp_path / "once", "skipping")) == 1
     assert len(lines(tmp_path / "often", "skipping")) > 3
 
 
-def test_a_threshold_that_is_given_is_used(tmp_path):
-    summary = train(skewed(2500), config(*SIZES, "skip.h_t=0.05"), tmp_path / "run")
+def test_a_threshold_that_is_set_is_used(tmp_path):
+    summary = train(skewed(2500), config(*SIZES, "skip.options.h_t=0.05"), tmp_path / "run")
     (decision,) = lines(tmp_path / "run", "skipping")
     assert decision["threshold"] == 0.05
     assert summary["inputs_skipped"] > 0
@@ -196,7 +199,9 @@ def test_a_threshold_that_is_given_is_used(tmp_path):
 def test_fewer_tables_that_must_be_stale_drop_more(tmp_path):
     data = skewed(2500)
     all_of, two = (
-        train(data, config(*SIZES, "skip.h_t=0.01", *more), tmp_path / name)["inputs_skipped"]
-        for name, more in (("all", ()), ("two", ("skip.h_c=2",)))
+        train(data, config(*SIZES, "skip.options.h_t=0.01", *more), tmp_path / name)[
+            "inputs_skipped"
+        ]
+        for name, more in (("all", ()), ("two", ("skip.options.h_c=2",)))
     )
     assert two > all_of

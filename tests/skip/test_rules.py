@@ -1,73 +1,49 @@
-"""The table of rules, and of the keys that each reads."""
+"""The registry of rules, and the options of each."""
 
-import sys
-
-import msgspec
 import pytest
 from small_runs import config, skewed
 
 from slipstream import ConfigError
-from slipstream.config.skip import READ_BY, Skip
-from slipstream.config.skip import RULES as NAMED
-from slipstream.skip.rules import RULES, rule
-from slipstream.training.loop import train
-from slipstream.training.state import Hooks
+from slipstream.config.section import keys_of
+from slipstream.skip import NAMES, RULES, SkipRule, register, rule_choice
+from slipstream.training import build
 
 
-def test_the_config_names_the_rules_that_there_are():
-    assert set(NAMED) == set(RULES)
+def test_a_name_without_a_rule_is_an_error_that_names_the_nearest():
+    with pytest.raises(ConfigError, match=r"There is no skip rule 'valeu'\. Did you mean value"):
+        build.check(config("skip.rule=valeu"), skewed(60))
 
 
-def test_a_rule_that_there_is_not_is_an_error_that_names_the_nearest():
-    with pytest.raises(ConfigError, match="Did you mean value"):
-        rule("valeu")
+def test_a_name_is_registered_once():
+    with pytest.raises(ConfigError, match="already a skip rule 'value'"):
+        register("value", SkipRule)
+    assert ["none", *RULES] == NAMES
 
 
-READ = set()
+@pytest.mark.parametrize(
+    ("rule", "options", "message"),
+    [
+        ("case-control", {"smothing": 5}, "has no option skip.options.smothing. Did you mean smoo"),
+        ("random", {"smoothing": 5}, "The rule random has no option skip.options.smoothing"),
+        ("none", {"h_f": 1}, "A run without a skip rule has no option skip.options.h_f"),
+        ("thin", {"keep_negatives": 2}, "skip.options.keep_negatives is 2; it must be a number"),
+        ("published", {"repeat": "x"}, "skip.options.repeat is 'x'; it must be true or false"),
+    ],
+)
+def test_an_option_that_is_wrong_is_an_error_that_names_it(rule, options, message):
+    with pytest.raises(ConfigError) as error:
+        rule_choice(rule, options)
+    assert message in str(error.value)
 
 
-class Spied(Skip):
-    """Notes which keys are read by code about skipping."""
-
-    def __getattribute__(self, name):
-        if sys._getframe(1).f_globals["__name__"].startswith("slipstream.skip"):
-            READ.add(name)
-        return super().__getattribute__(name)
+def test_the_order_cold_first_has_the_options_of_hot_rows_with_any_rule():
+    for rule in ("none", "value", "published"):
+        choice = rule_choice(rule, {"hot_memory": "5%"}, "cold-first")
+        assert choice.hot.hot_memory == "5%"
+        assert choice.needs_hot_rows == (rule == "published")
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_the_table_says_which_keys_a_rule_reads(name, tmp_path):
-    READ.clear()
-    keys = config(
-        "skip.warmup_batches=2", "skip.warmup=0.1", "skip.sample_share=0.5", "compile=off"
-    )
-    skip = {
-        **msgspec.structs.asdict(keys.skip),
-        "rule": name,
-        "hot_sample": 1.0,
-        "hot_only": name == "random",
-    }
-    keys = keys.replace(skip=Spied(**skip))
-    train(skewed(600), keys, tmp_path / "run")
-    # The classifier asks for explore, and a sample is drawn, whatever the rule makes of them.
-    told = set(READ_BY) - {"explore", "sample_inputs"}
-    assert READ & told == {key for key in told if name in READ_BY[key]}
-
-
-def test_a_key_that_the_rule_does_not_read_is_said_with_the_rules_that_do(tmp_path):
-    said = []
-    keys = config("skip.rule=value", "skip.h_t=0.1", "skip.hot_memory=5%", "skip.target=0.2")
-    train(skewed(300), keys, tmp_path / "run", hooks=Hooks(say=said.append))
-    assert [line for line in said if "does not read it" in line] == [
-        "skip.hot_memory is '5%', but the rule value does not read it; published, random, "
-        "movement and freeze do.",
-        "skip.h_t is 0.1, but the rule value does not read it; published does.",
-    ]
-
-
-def test_keys_without_a_rule_and_keys_that_the_ordering_reads():
-    assert Skip(target=0.5).unread("none") == [
-        "skip.target is 0.5, but nothing is skipped: choose a rule (--skip), or leave it out."
-    ]
-    assert Skip(hot_memory="5%", h_f=3).unread("value", "cold-first") == []
-    assert Skip(lag=9).unread("none") == Skip().unread("none") == []
+def test_every_option_has_a_meaning_and_a_default_that_is_allowed(name):
+    rule_choice(name, {})
+    assert all(key.meaning for key in keys_of(RULES[name].Options).values())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_runs import clicks, config, lines, short_segments, skewed, skip_rule
 
-from slipstream.skip.rules import RULES
+from slipstream.skip import RULES
 from slipstream.training.loop import train
 
 SHORT = (
@@ -14,14 +14,6 @@ SHORT = (
     "skip.interval=0.1",
     "placement.fast_memory=60%",
 )
-HAS = {
-    "published": ("skip.warmup_batches=5", "skip.sample_share=0.5", "skip.most_movement=1"),
-    "movement": ("skip.least_touches=2",),
-    "freeze": ("skip.least_touches=2",),
-}
-
-
-NEEDS_HOT = ("published", "random-hot", "movement", "freeze")
 
 
 @pytest.fixture(autouse=True)
@@ -37,15 +29,15 @@ def data():
 
 def run(data, out, rule, *settings, strategy="plain", share=0.3):
     """A run with small batches, so that a decision soon holds."""
-    hot = ("skip.hot_sample=1",) if rule in NEEDS_HOT or strategy == "slipstream" else ()
-    keys = (*skip_rule(rule), f"skip.target={share}", *SHORT, *HAS.get(rule, ()), *hot)
+    hot = ("skip.options.hot_sample=1",) if strategy == "slipstream" else ()
+    keys = (*skip_rule(rule), f"skip.target={share}", *SHORT, *hot)
     made = config(*keys, *settings, strategy=strategy, batch_size=8, compile="off")
     return train(data, made, out)
 
 
 def judged(summary):
     """Inputs that decisions judged, and how many of them were skipped."""
-    decided = [one for one in summary["skipping"]["decisions"] if "asked" in one]
+    decided = [one for one in summary["skipping"]["decisions"] if "target" in one]
     assert decided
     skipped = sum(one["inputs"] * (one["share"] or 0) for one in decided)
     assert summary["inputs_skipped"] == round(skipped)
@@ -72,14 +64,16 @@ def test_the_share_got_is_the_share_asked_for_within_two_points(data, tmp_path, 
 def test_the_published_rule_skips_the_share_of_hot_inputs_that_its_search_found(
     data, tmp_path, strategy
 ):
-    summary = run(data, tmp_path / "run", "published", "skip.hot_memory=70%", strategy=strategy)
-    (one,) = [one for one in summary["skipping"]["decisions"] if "asked" in one]
+    summary = run(
+        data, tmp_path / "run", "published", "skip.options.hot_memory=70%", strategy=strategy
+    )
+    (one,) = [one for one in summary["skipping"]["decisions"] if "target" in one]
     judged(summary)
     assert one["why"] in ("", "within the tolerance of 0.08")
     assert one["reached"] == pytest.approx(0.3, abs=0.08)
-    assert 0.05 < one["of_inputs"] < 0.95 or strategy == "slipstream"
+    assert 0.05 < one["of_sample"] < 0.95 or strategy == "slipstream"
     # A sample of half of a few hundred hot inputs: three standard errors are 5 points.
-    assert one["share"] == pytest.approx(one["reached"] * one["of_inputs"], abs=0.05)
+    assert one["share"] == pytest.approx(one["reached"] * one["of_sample"], abs=0.05)
 
 
 @pytest.mark.parametrize("strategy", ["plain", "fae"])
@@ -98,7 +92,7 @@ def told(out):
 
 def test_where_few_inputs_are_hot_the_reason_names_their_share(data, tmp_path):
     out = tmp_path / "run"
-    settings = ("skip.hot_memory=8%",)
+    settings = ("skip.options.hot_memory=8%",)
     summary = run(data, out, "random-hot", *settings, share=0.8)
     inputs, skipped = judged(summary)
     named = [
@@ -109,7 +103,7 @@ def test_where_few_inputs_are_hot_the_reason_names_their_share(data, tmp_path):
     assert np.mean(named) == pytest.approx(skipped / inputs, abs=0.03)
     said = summary["skipping"]["sentence"]
     assert f"{skipped / inputs:.1%} of the {inputs:,} judged, where".replace("%", " %") in said
-    assert "where 80.0 % were asked for: only" in said
+    assert "where the target is 80.0 %: only" in said
 
 
 def test_where_few_inputs_are_negative_the_reason_names_their_share(tmp_path):
@@ -130,16 +124,16 @@ def test_where_all_inputs_are_alike_the_reason_is_that(data, tmp_path):
     out = tmp_path / "run"
     _, skipped = judged(run(same, out, "value"))
     assert skipped == 0
-    assert set(told(out)) == {"many inputs have the same score"}
+    assert set(told(out)) == {"many examples have the same score"}
 
 
 def test_a_published_search_that_finds_nothing_skips_nothing_and_says_so(data, tmp_path):
     out = tmp_path / "run"
-    summary = run(data, out, "published", "skip.most_movement=1e-9")
+    summary = run(data, out, "published", "skip.options.max_movement=1e-9")
     _, skipped = judged(summary)
     assert skipped == 0
     (why,) = told(out)
-    assert why.startswith("in 25 rounds no threshold up to 1e-09 came within 0.08 of the share")
+    assert why.startswith("in 25 steps no threshold up to 1e-09 came within 0.08 of the share")
     assert why in summary["skipping"]["sentence"]
 
 
@@ -149,7 +143,7 @@ def test_with_a_lag_of_many_intervals_shares_do_not_swing(target, lag, tmp_path)
     columns = {k: (rows * random.random(n) ** 4).astype(int) for k, rows in (("a", 900), ("b", 90))}
     many = clicks(n, columns=columns)
     keys = (f"skip.target={target}", f"skip.lag={lag}", "skip.rule=value")
-    made = config(*keys, "skip.sample_inputs=500", batch_size=8, epochs=5)
+    made = config(*keys, batch_size=8, epochs=5)
     decisions = train(many, made, tmp_path / "run")["skipping"]["decisions"][1:]
     late = [one["wanted"] for one in decisions if one["inputs"]]
     assert len(late) > 60

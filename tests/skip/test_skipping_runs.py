@@ -8,19 +8,13 @@ from trained import SIZES
 from slipstream import ConfigError, Dataset, Recipe, synthesize
 from slipstream.config import Config
 from slipstream.gpu.planning import plan_ahead
-from slipstream.skip.rules import RULES
+from slipstream.skip import RULES
 from slipstream.training.estimate import estimate
 from slipstream.training.loop import StoppedError, train
-from slipstream.training.state import Hooks
 
 SHORT = (
     "skip.warmup=0.1",
     "skip.interval=0.1",
-    "skip.warmup_batches=5",
-    "skip.sample_share=0.5",
-    "skip.most_movement=1",
-    "skip.least_touches=2",
-    "skip.hot_sample=1",
     "placement.fast_memory=60%",
 )
 RUNS = [
@@ -66,10 +60,10 @@ def test_share_0_is_bitwise_a_run_without_skipping(data, tmp_path, strategy, key
 
 
 def test_a_threshold_is_searched_on_inputs_to_come_also_where_they_are_rearranged(data, tmp_path):
-    settings = ("order.kind=cold-first", "skip.hot_memory=8%")
+    settings = ("order.kind=cold-first", "skip.options.hot_memory=8%")
     late = ("skip.warmup=0.85", "skip.target=0.2", "skip.lag=5")  # hot inputs alone are left
     summary = run(data, tmp_path / "run", "random-hot", *settings, *late, batch_size=8)
-    first = next(one for one in summary["skipping"]["decisions"] if "asked" in one)
+    first = next(one for one in summary["skipping"]["decisions"] if "target" in one)
     assert first["reached"] == pytest.approx(0.2, abs=0.02)
     assert first["share"] == pytest.approx(0.2, abs=0.08)
 
@@ -104,11 +98,12 @@ def test_a_run_that_was_stopped_ends_where_an_uninterrupted_one_does(
 
 @pytest.mark.parametrize("rule", ["published", "random-hot", "value"])
 def test_every_run_that_skips_reports_what_it_skipped(data, tmp_path, rule):
-    found = run(data, tmp_path / "run", rule, "skip.hot_memory=30%", epochs=3)["skipping"]
+    hot = () if rule == "value" else ("skip.options.hot_memory=30%",)
+    found = run(data, tmp_path / "run", rule, *hot, epochs=3)["skipping"]
     assert 0 < found["loss_skipped"] < 2
     assert 0 < found["label_rate_skipped"] < 1
     assert found["skipped_examples_scored"] > 100
-    kept_by = [line["kept_by"] for line in lines(tmp_path / "run", "skipping")]
+    kept_by = [line["blocking_tables"] for line in lines(tmp_path / "run", "skipping")]
     assert any(kept_by), "some table keeps inputs from being skipped"
 
 
@@ -134,33 +129,25 @@ def test_a_run_that_ends_before_a_decision_holds_says_so(data, tmp_path):
     assert "(decisions hold from skip.lag batches on" in summary["skipping"]["sentence"]
 
 
-def test_a_snapshot_that_comes_with_the_only_decision_is_said_at_the_start(data, tmp_path):
-    said, settings = [], ("skip.repeat=false", "skip.warmup=0")
-    hooks = Hooks(say=said.append)
-    summary = run(data, tmp_path / "run", "movement", *settings, hooks=hooks)
-    assert summary["inputs_skipped"] == 0
-    assert any("the only decision would come with it" in one for one in said)
-
-
 def test_what_is_made_up_for_never_asks_for_all_inputs(data, tmp_path):
-    settings = ("skip.target=0.9", "skip.least_touches=50")
+    settings = ("skip.target=0.9", "skip.options.min_touches=50")
     run(data, tmp_path / "run", "movement", *settings)
     wanted = [line["wanted"] for line in lines(tmp_path / "run", "skipping")]
     assert max(wanted) == pytest.approx(0.95)
 
 
 @pytest.mark.parametrize("rule", ["thin", "freeze"])
-def test_exploring_where_nothing_is_left_to_explore_is_refused_before_anything_is_written(
+def test_an_option_that_a_rule_does_not_have_is_an_error_before_anything_is_written(
     data, tmp_path, rule
 ):
-    with pytest.raises(ConfigError, match="nothing is left to explore"):
-        run(data, tmp_path / "run", rule, "skip.explore=0.1")
+    with pytest.raises(ConfigError, match=f"The rule {rule} has no option skip.options.explore"):
+        run(data, tmp_path / "run", rule, "skip.options.explore=0.1")
     assert not (tmp_path / "run").exists()
 
 
-def test_shares_are_asked_for_in_turn(data, tmp_path):
-    run(data, tmp_path / "run", "random", "skip.shares=[0.1, 0.5]")
-    asked = [line["asked"] for line in lines(tmp_path / "run", "skipping")]
+def test_the_targets_of_a_schedule_come_in_turn(data, tmp_path):
+    run(data, tmp_path / "run", "random", "skip.target_schedule=[0.1, 0.5]")
+    asked = [line["target"] for line in lines(tmp_path / "run", "skipping")]
     assert asked[:3] == [0.1, 0.5, 0.5]
 
 
@@ -168,7 +155,7 @@ def test_shares_are_asked_for_in_turn(data, tmp_path):
 @pytest.mark.parametrize("rule", ["published"])
 def test_every_model_trains_with_inputs_skipped(tmp_path, histories, model, rule):
     sizes = [one for one in SIZES[model] if not one.startswith("model.dim")]
-    settings = [*SHORT, f"model.name={model}", *sizes, f"skip.rule={rule}", "skip.h_t=0.5"]
+    settings = [*SHORT, f"model.name={model}", *sizes, *skip_rule(rule, h_t=0.5)]
     made = Config(batch_size=32).with_settings([*settings, "log.trackers=[]", "compile=off"])
     summary = train(histories, made, tmp_path / "run")
     assert summary["inputs_skipped"] > 0
@@ -177,7 +164,7 @@ def test_every_model_trains_with_inputs_skipped(tmp_path, histories, model, rule
 
 @pytest.mark.parametrize("rule", RULES)
 def test_the_estimate_holds_what_a_rule_keeps(data, tmp_path, rule):
-    made = config(*SHORT, f"skip.rule={rule}", stop=600)
+    made = config(*SHORT, *skip_rule(rule), stop=600)
     kept = train(data, made, tmp_path / "run")["skipping"]["overhead_bytes"]
     part = estimate(data, made).host.get("skipping", 0)
     small = 4096  # a line, a few numbers, ten watched rows
@@ -185,12 +172,7 @@ def test_the_estimate_holds_what_a_rule_keeps(data, tmp_path, rule):
 
 
 def test_the_estimate_holds_decisions_that_wait_for_their_first_batch(data, tmp_path):
-    made = config(*SHORT, "skip.rule=value", "skip.lag=50", stop=600, epochs=3)
+    made = config(*SHORT, *skip_rule("value"), "skip.lag=50", stop=600, epochs=3)
     few = estimate(data, made.with_settings(["skip.interval=0.9"])).host["skipping"]
     kept = train(data, made, tmp_path / "run")["skipping"]["overhead_bytes"]
     assert few < kept <= estimate(data, made).host["skipping"] / 2 + 4096, "it is saved as often"
-    once, never = (
-        estimate(data, made.with_settings(["skip.rule=published", f"skip.repeat={word}"])).host
-        for word in ("null", "false")
-    )
-    assert once == never, "the published rule decides once anyway"

@@ -1,15 +1,16 @@
 """Training on a part of the log: the oldest or the newest examples are left out."""
 
 import pytest
-from small_runs import clicks, config, short_segments, skewed, stop_after
+from small_runs import clicks, config, short_segments, skewed, skip_rule, stop_after
 
 from slipstream import ConfigError
 from slipstream.pipeline.strategies import ORDERS, STRATEGIES
-from slipstream.skip.rules import RULES
+from slipstream.skip import RULES
 from slipstream.training import build
 from slipstream.training.loop import StoppedError, train
 
-HOT = ("skip.hot_sample=1", "skip.hot_memory=8%", "placement.fast_memory=60%")
+HOT = ("skip.options.hot_sample=1", "skip.options.hot_memory=8%")
+FAST = "placement.fast_memory=60%"
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +22,10 @@ def _short_segments(monkeypatch):
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_every_order_has_the_examples_of_the_part_and_no_others(kind, shuffle):
     data = skewed()  # 480 examples in the training part
-    keys = config(f"order.kind={kind}", *HOT, strategy="fast", start="25%", stop=400, epochs=2)
+    hot = HOT if kind == "cold-first" else ()
+    keys = config(
+        f"order.kind={kind}", *hot, FAST, strategy="fast", start="25%", stop=400, epochs=2
+    )
     keys = keys.replace(shuffle=shuffle)
     layout = build.model_of(keys, data).layout
     order = build.arranged(keys, layout, data, build.rooms_of(keys, layout, data))
@@ -35,7 +39,9 @@ def test_every_order_has_the_examples_of_the_part_and_no_others(kind, shuffle):
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_run_on_a_part_says_so_and_goes_on_where_it_was_stopped(name, tmp_path):
-    data, keys = skewed(), config(*HOT, strategy=name, start=120, stop="75%", epochs=2)
+    hot = HOT if name == "slipstream" else ()
+    keys = config(*hot, FAST, strategy=name, start=120, stop="75%", epochs=2)
+    data = skewed()
     whole = train(data, keys, tmp_path / "whole")
     assert whole["trained_part"] == "examples 120 to 360 of 480 (50%)"
     assert whole["inputs_total"] == 480
@@ -49,8 +55,8 @@ def test_a_run_on_a_part_says_so_and_goes_on_where_it_was_stopped(name, tmp_path
 
 @pytest.mark.parametrize("rule", RULES)
 def test_rules_of_skipping_look_at_the_part_alone(rule, tmp_path):
-    settings = ("skip.warmup=0.1", "skip.interval=0.1", "skip.least_touches=2", *HOT)
-    keys = config(*settings, f"skip.rule={rule}", batch_size=8, start="50%", compile="off")
+    settings = ("skip.warmup=0.1", "skip.interval=0.1", FAST)
+    keys = config(*settings, *skip_rule(rule), batch_size=8, start="50%", compile="off")
     summary = train(skewed(1000), keys, tmp_path)
     assert summary["inputs_trained"] + summary["inputs_skipped"] == 400
 

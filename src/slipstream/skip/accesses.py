@@ -1,46 +1,46 @@
-"""The rows that inputs access, read from a part and counted or scored row by row."""
+"""The embedding rows that examples access, read from a part of a data set."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.data.dataset import Part
 from slipstream.data.gather import Gather
-from slipstream.data.inputs import Array
 from slipstream.data.layout import fixed_fields
 from slipstream.skip import kernels
 
 
 class Accesses:
-    """Some inputs, each with its label and the rows that it accesses.
+    """Some examples, each with its label and the rows that it accesses.
 
-    Rows are numbered through all tables of the data set, whatever the model makes of them. Each
-    array is read when it is first asked for: some rules go by labels alone, or by nothing.
+    Rows are numbered through all tables of the data set, also those that the model does not use.
+    Each array is read at its first use: some rules use labels only, or nothing.
 
     Args:
         reader: Knows the tables.
-        numbers: The inputs.
+        numbers: The numbers of the examples.
     """
 
-    def __init__(self, reader: Reader, numbers: Array) -> None:
+    def __init__(self, reader: AccessReader, numbers: Array) -> None:
         self._reader, self.numbers = reader, numbers
         self.starts, self.tables = reader.single_starts, reader.tables
-        # Kept by hand: some versions of Python have threads wait for each other's cached_property.
-        self._how: Gather | None = None
+        # Not `cached_property`: in some versions of Python threads then wait for each other.
+        self._gather_of: Gather | None = None
         self._ids: Array | None = None
         self._labels: Array | None = None
         self._lists: tuple[Array, Array] | None = None
-        self._known: dict[int, tuple[Array, Array]] = {}
+        self._sums: dict[int, tuple[Array, Array]] = {}
 
     @property
     def _gather(self) -> Gather:
-        if self._how is None:
-            self._how = Gather.of(self._reader.part, self.numbers)
-        return self._how
+        if self._gather_of is None:
+            self._gather_of = Gather.of(self._reader.part, self.numbers)
+        return self._gather_of
 
     @property
     def labels(self) -> Array:
-        """The label of each input, float32."""
+        """The label of each example, float32."""
         if self._labels is None:
             self._labels = np.empty(len(self), dtype=np.float32)
             self._gather.fixed("labels", self._labels)
@@ -48,7 +48,7 @@ class Accesses:
 
     @property
     def ids(self) -> Array:
-        """The ids of single columns, `[inputs, columns]`; the rows of id 0 are `starts`."""
+        """The ids of single columns, `[examples, columns]`; the rows of id 0 are `starts`."""
         if self._ids is None:
             field = self._reader.ids
             self._ids = np.empty((len(self), *field.shape), dtype=field.dtype)
@@ -59,18 +59,16 @@ class Accesses:
     def lists(self) -> tuple[Array, Array]:
         """The rows of list columns, one column after the other, and where the lists begin."""
         if self._lists is None:
-            self._lists = self._read_lists()
+            lists = self._reader.lists
+            values, end = [np.empty(0, np.int64)], 0
+            offsets = np.zeros((len(lists), len(self) + 1), dtype=np.int64)
+            for place, (name, table) in enumerate(lists):
+                ragged = self._gather.lists(name)
+                values.append(ragged.values.astype(np.int64) + self._reader.starts[table])
+                offsets[place] = ragged.offsets + end
+                end += len(ragged.values)
+            self._lists = np.concatenate(values), offsets
         return self._lists
-
-    def _read_lists(self) -> tuple[Array, Array]:
-        lists, n = self._reader.lists, len(self)
-        values, offsets, end = [np.empty(0, np.int64)], np.zeros((len(lists), n + 1), int), 0
-        for place, (name, table) in enumerate(lists):
-            ragged = self._gather.lists(name)
-            values.append(ragged.values.astype(np.int64) + self._reader.starts[table])
-            offsets[place] = ragged.offsets + end
-            end += len(ragged.values)
-        return np.concatenate(values), offsets
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -84,31 +82,34 @@ class Accesses:
         return np.concatenate([(self.ids + self.starts).reshape(-1), self.lists[0]])
 
     def sums(self, of_rows: Array) -> Array:
-        """For each input the sum over its rows; of numbers that stay as they are.
+        """The sum over the rows of each example, of numbers that do not change.
 
-        Rules ask for the same sums when they judge an input and when they correct its log-odds.
+        Kept: a rule uses the same sums to score an example and to correct its log-odds.
         """
-        if id(of_rows) not in self._known:
+        if id(of_rows) not in self._sums:
             out = np.zeros(len(self), dtype=np.float64)
             kernels.sums(*self._rows, of_rows, out)
             out.flags.writeable = False
-            self._known[id(of_rows)] = of_rows, out  # kept, so that no other array has its id
-        return self._known[id(of_rows)][1]
+            self._sums[id(of_rows)] = of_rows, out  # holds the array, so that its id stays its own
+        return self._sums[id(of_rows)][1]
 
     def largest(self, of_rows: Array) -> Array:
-        """For each input the largest over its rows; minus infinity without any."""
-        out = np.full(len(self), -np.inf, dtype=np.float32)
-        kernels.largest(*self._rows, of_rows, out)
-        return out
+        """The largest number over the rows of each example; minus infinity without any."""
+        return self._largest(of_rows)[0]
 
-    def foremost(self, of_rows: Array) -> Array:
-        """For each input the number of the table with the largest of its rows; -1 without any."""
-        out = np.full(len(self), -1, dtype=np.int64)
-        kernels.foremost(*self._rows, self.tables, of_rows, out)
-        return out
+    def table_of_largest(self, of_rows: Array) -> Array:
+        """The number of the table with the largest row of each example; -1 without any."""
+        columns = self._largest(of_rows)[1]
+        return np.where(columns < 0, -1, self.tables[columns])
 
-    def enough(self, of_rows: Array, in_table: int, in_all: int) -> Array:
-        """For each input the least bound below which enough of it lies.
+    def _largest(self, of_rows: Array) -> tuple[Array, Array]:
+        out = np.empty(len(self), dtype=np.float32)
+        columns = np.empty(len(self), dtype=np.int64)
+        kernels.largest(*self._rows, of_rows, out, columns)
+        return out, columns
+
+    def bounds(self, of_rows: Array, in_table: int, in_all: int) -> Array:
+        """The least bound below which enough rows of each example lie.
 
         Args:
             of_rows: A number for each row.
@@ -117,7 +118,7 @@ class Accesses:
             in_all: So many of its tables must; of fewer, all.
         """
         out = np.full(len(self), -np.inf, dtype=np.float32)
-        kernels.enough(*self._rows, self.tables, of_rows, in_table, in_all, out)
+        kernels.bounds(*self._rows, self.tables, of_rows, in_table, in_all, out)
         return out
 
     def count(self, into: Array) -> None:
@@ -129,7 +130,7 @@ class Accesses:
         kernels.count_labels(*self._rows, self.labels, into.view("<u8")[:, 0])
 
     def odds_without_own(self, clicks: Array, common: float, smoothing: float) -> Array:
-        """For each input the sum of its rows' log-odds, where it was counted once and is not to be.
+        """The sum of the rows' log-odds of each example, without the clicks of the example itself.
 
         Args:
             clicks: Accesses of each row, and those with label 1: `[rows, 2]`.
@@ -141,14 +142,14 @@ class Accesses:
         return out
 
 
-class Reader:
-    """Reads the accesses of inputs of a part.
+class AccessReader:
+    """Reads the accesses of the examples of a part.
 
     Args:
-        part: Where the inputs are.
+        part: Where the examples are.
 
     Attributes:
-        names: Of the tables.
+        names: The names of the tables.
         starts: The first row of each table, and the end of the last.
         single_starts: The row of id 0 of each single column.
         lists: The name of each list column, and the number of its table.
@@ -162,26 +163,22 @@ class Reader:
         sizes = [table.rows for table in schema.tables]
         self.starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         number = {name: k for k, name in enumerate(self.names)}
-        singles = np.array([number[c.table] for c in schema.singles], dtype=np.int64)
+        singles = np.array([number[column.table] for column in schema.singles], dtype=np.int64)
         self.single_starts = self.starts[singles]
-        self.lists = [(c.name, number[c.table]) for c in schema.lists]
-        lists = np.array([k for _, k in self.lists], dtype=np.int64)
+        self.lists = [(column.name, number[column.table]) for column in schema.lists]
+        lists = np.array([table for _, table in self.lists], dtype=np.int64)
         self.tables = np.concatenate([singles, lists])
         self.ids = fixed_fields(schema)["ids"]
 
     @property
     def rows(self) -> int:
-        """Rows of all tables."""
+        """The rows of all tables."""
         return int(self.starts[-1])
 
     def table_of(self, rows: Array) -> Array:
-        """The number of the table that each row is in."""
+        """The number of the table of each row."""
         return np.asarray(np.searchsorted(self.starts, rows, side="right") - 1)
 
-    def labels(self, numbers: Array) -> Array:
-        """The labels of some inputs."""
-        return Accesses(self, numbers).labels
-
     def read(self, numbers: Array) -> Accesses:
-        """The accesses of some inputs."""
+        """The accesses of some examples."""
         return Accesses(self, numbers)

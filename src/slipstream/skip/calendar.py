@@ -1,99 +1,82 @@
-"""When rows are looked at and decisions taken: known from the plans alone, ahead of their steps."""
+"""After which steps rows are copied and decisions taken: known from the plans, ahead of the steps.
+
+Code that plans several steps ahead uses a copy of a rule's calendar, so it knows which steps have
+to end before others begin.
+"""
 
 from __future__ import annotations
 
 import copy
-from typing import TypeVar
+from enum import IntEnum
 
-from slipstream.skip.context import Context
+from slipstream.skip.context import RunContext
+from slipstream.skip.control import ControlSample
 from slipstream.tables.plan import Plan
 
-C = TypeVar("C", bound="Calendar")
 
+class Due(IntEnum):
+    """What is due after a step."""
 
-class Turns:
-    """How passes over some rows go on: a slice of the rows after each step.
-
-    Args:
-        slices: Slices of a pass.
-
-    Attributes:
-        begun: Passes that have begun so far.
-        compares: Whether the last pass had an earlier one to compare with.
-    """
-
-    def __init__(self, slices: int) -> None:
-        self._of_a_pass, self._next = slices, slices
-        self.begun, self.compares = 0, False
-
-    @property
-    def taken(self) -> bool:
-        """Whether a pass has ever begun."""
-        return self.begun > 0
-
-    @property
-    def under_way(self) -> bool:
-        """Whether a pass has begun and not ended."""
-        return self._next < self._of_a_pass
-
-    def begin(self, *, renew: bool = True) -> bool:
-        """Begin a pass with its first slice; one that is under way is ended before.
-
-        Args:
-            renew: Whether to compare with the rows as they are now from here on.
-
-        Returns:
-            Whether it has ended with that: few rows are one slice.
-        """
-        self.finish()
-        self.compares = self.taken
-        self._begin(renew)
-        self.begun, self._next = self.begun + 1, 0
-        return self.go_on()
-
-    def _begin(self, renew: bool) -> None:
-        """What is done to the rows before the first slice: here there are none."""
-
-    def go_on(self) -> bool:
-        """The next slice of a pass that is under way; whether it has ended with that."""
-        if not self.under_way:
-            return False
-        self._next += 1
-        return not self.under_way
-
-    def finish(self) -> None:
-        """End a pass that is under way, now."""
-        while self.under_way:
-            self.go_on()
-
-    def alone(self) -> Turns:
-        """The turns as they are now, without any rows."""
-        made = Turns(self._of_a_pass)
-        made._next, made.begun, made.compares = self._next, self.begun, self.compares
-        return made
+    NOTHING = 0
+    SNAPSHOT = 1
+    DECISION = 2
 
 
 class Calendar:
-    """Tells after each step whether a decision is due; here, at fixed positions.
-
-    Whatever it tells follows from the plans, in the order of their steps. So a calendar of the same
-    kind can tell it ahead of the steps, while another takes snapshots as they are done.
+    """Decisions at fixed positions.
 
     Args:
         context: The run.
-        turns: The passes over rows that it has begin and go on; None where no rows are looked at.
     """
 
-    def __init__(self, context: Context, turns: Turns | None = None) -> None:
+    def __init__(self, context: RunContext) -> None:
         self.context = context
-        self.turns = Turns(0) if turns is None else turns
 
-    def due(self, plan: Plan, before: int) -> bool:
-        """Whether a decision is to be taken after a step, before which this was the position."""
-        return self.context.passes(before, plan.next_position)
+    def after(self, plan: Plan, before: int) -> Due:
+        """What is due after the step of a plan that began at a position; called for every step."""
+        passes = self.context.passes(before, plan.next_position)
+        return Due.DECISION if passes else Due.NOTHING
 
-    def ahead(self: C) -> C:
-        """One that goes on from here and looks at no rows."""
-        made = copy.copy(self)
-        made.turns = self.turns.alone()
-        return made
+
+class SnapshotCalendar(Calendar):
+    """The same, with a snapshot one interval before the first decision.
+
+    Attributes:
+        copied: Whether the rows have been copied.
+    """
+
+    copied = False
+
+    def after(self, plan: Plan, before: int) -> Due:
+        """A snapshot first, and then decisions."""
+        if self.copied:
+            return super().after(plan, before)
+        self.copied = plan.next_position >= self.context.first - self.context.every
+        return Due.SNAPSHOT if self.copied else Due.NOTHING
+
+
+class DueSteps:
+    """The steps of coming plans after which something is due.
+
+    A thread calls it with plans, in the order of their steps, before another thread trains them.
+
+    Args:
+        calendar: The rule's calendar after the steps so far.
+        control: Scores examples at the end of each interval.
+    """
+
+    def __init__(self, calendar: Calendar, control: ControlSample) -> None:
+        self._calendar, self._control = copy.copy(calendar), control
+        self._steps: set[int] = set()  # few in a run
+
+    def __call__(self, plan: Plan, before: int) -> bool:
+        """Whether something is due after the step of a plan that begins at a position."""
+        due = self._calendar.after(plan, before) != Due.NOTHING
+        due |= self._control.due(before, plan.next_position)
+        if due:
+            self._steps.add(plan.step)
+        return due
+
+    def includes(self, plan: Plan) -> bool:
+        """Whether something is due after the step of a plan that it was called with."""
+        return plan.step in self._steps

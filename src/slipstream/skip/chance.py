@@ -1,4 +1,4 @@
-"""Chances by number: the same for an input and an epoch whenever and wherever it is asked for."""
+"""Random numbers by example: the same for an example and an epoch, wherever they are drawn."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from functools import cache
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.compiled import compiled
-from slipstream.data.inputs import Array
 
 _STEP, _FIRST, _SECOND = (
     np.uint64(word) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
-_EPOCH = np.uint64(40)  # bits of an input's number below those of its epoch
+_EPOCH = np.uint64(40)  # bits of an example's number below those of its epoch
 
 
 def uniform(seed: int, name: str, numbers: Array, epochs: Array | int = 0) -> Array:
-    """One number above 0 and at most 1 for each input, drawn evenly.
+    """A number above 0 and at most 1 for each example, drawn evenly.
 
     Args:
-        seed: Of the run.
-        name: What is drawn: each name has chances of its own.
-        numbers: The inputs.
-        epochs: In which epoch each comes: in another one the draw is another.
+        seed: The seed of the run.
+        name: What is drawn: each name has numbers of its own.
+        numbers: The examples.
+        epochs: The epoch of each: another epoch has other numbers.
 
     Example:
         >>> uniform(0, "explore", np.array([3, 4, 3])).round(3).tolist()

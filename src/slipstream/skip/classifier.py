@@ -1,4 +1,4 @@
-"""The input classifier: judges inputs by a rule and what was frozen for a decision."""
+"""Judges examples by a rule and the tables of a decision."""
 
 from __future__ import annotations
 
@@ -6,96 +6,92 @@ import time
 
 import numpy as np
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.order import InputOrder, Order, as_array
-from slipstream.skip.accesses import Reader
 from slipstream.skip.chance import uniform
 from slipstream.skip.decision import Decision
 from slipstream.skip.order import Verdict
-from slipstream.skip.rule import Drawn, Rule
+from slipstream.skip.rule import Candidates, SkipRule, corrects
 
-_RUN = 32  # consecutive inputs of a sample: they are far cheaper to find than inputs one by one
+_RUN = 32  # consecutive examples of a sample: they are read faster than examples one by one
 
 
 class Classifier:
-    """Says of inputs whether they are trained: a pure function of a decision and their place.
+    """Decides which examples are trained: a pure function of a decision and their positions.
 
     Args:
-        rule: Scores inputs.
-        reader: Reads what they access.
-        base: The order of all inputs, nothing rearranged.
-        seed: Of the run.
-        explore: The share of inputs to be skipped that is trained all the same.
-        order: The order in which they come, if it is another one.
+        rule: Scores examples.
+        order: The order in which they come, if it is not the base order of the run.
+
+    Attributes:
+        explore: The share of examples to be skipped that is trained all the same.
+        seconds: Time spent so far.
     """
 
-    def __init__(
-        self,
-        rule: Rule,
-        reader: Reader,
-        base: InputOrder,
-        seed: int,
-        explore: float,
-        order: Order | None = None,
-    ) -> None:
-        self.rule, self._reader, self._base = rule, reader, base
-        self._order = base if order is None else order
-        self._seed, self.explore = seed, explore
+    def __init__(self, rule: SkipRule, order: Order | None = None) -> None:
+        self.rule, self._context, self._base = rule, rule.context, rule.context.base
+        self._order = self._base if order is None else order
+        self.explore: float = getattr(rule.options, "explore", 0.0)
         self.seconds = 0.0
 
     def __call__(self, decision: Decision, positions: Array, numbers: Array) -> Verdict:
-        """The verdict on the inputs of these numbers, which stand at these positions."""
+        """The verdict on the examples of these numbers at these positions."""
+        # All batches of a run are of one kind: zeros where an offset may come later.
+        zeros = np.zeros(len(numbers), dtype=np.float32) if corrects(self.rule) else None
         if decision.trains_all:
-            return Verdict(np.ones(len(numbers), dtype=bool), self._none(len(numbers)))
-        begun = time.perf_counter()
-        epochs = positions // max(1, self._base.per_epoch)
-        drawn = self.drawn(numbers, epochs)
-        train = ~(self.rule.score(decision.frozen, drawn) < decision.threshold)
+            return Verdict(np.ones(len(numbers), dtype=bool), zeros)
+        start = time.perf_counter()
+        candidates = self.candidates(numbers, positions)
+        train = ~(self.rule.score(decision.tables, candidates) < decision.threshold)
         if self.explore:
-            train |= uniform(self._seed, "explore", numbers, epochs) <= self.explore
-        offset = self.rule.logit_offset(decision.frozen, decision.threshold, drawn)
-        self.seconds += time.perf_counter() - begun
-        return Verdict(train, self._none(len(numbers)) if offset is None else offset)
+            epochs = self._epochs(positions)
+            train |= uniform(self._context.seed, "explore", numbers, epochs) <= self.explore
+        offset = self.rule.log_odds_offset(decision.tables, decision.threshold, candidates)
+        self.seconds += time.perf_counter() - start
+        return Verdict(train, zeros if offset is None else offset)
 
-    def _none(self, inputs: int) -> Array | None:
-        """Nothing added to logits; as zeros where that may change: batches are all of one kind."""
-        return np.zeros(inputs, dtype=np.float32) if self.rule.CHANCES else None
+    def _epochs(self, positions: Array) -> Array:
+        return positions // max(1, self._base.per_epoch)
 
-    def drawn(self, numbers: Array, epochs: Array | int) -> Drawn:
-        """Inputs with what they access, and a chance for each."""
-        chance = uniform(self._seed, "judge", numbers, epochs)
-        return Drawn(self._reader.read(numbers), chance)
+    def candidates(self, numbers: Array, positions: Array) -> Candidates:
+        """The examples of these numbers at these positions."""
+        chance = uniform(self._context.seed, "judge", numbers, self._epochs(positions))
+        return Candidates(self._context.reader.read(numbers), chance, positions)
 
-    def sample(self, start: int, stop: int, count: int) -> Drawn:
-        """About so many of the inputs at positions start to stop, evenly spread.
+    def sample(self, start: int, stop: int, count: int) -> Candidates:
+        """About so many of the examples at positions start to stop, evenly spread.
 
         Args:
             start: The first position.
-            stop: The one behind the last; those behind the end of the order are left out.
-            count: How many inputs.
+            stop: The position behind the last; those behind the end of the order are left out.
+            count: How many examples.
         """
-        stop = min(stop, len(self._base))
-        size = max(0, stop - start)
+        size = max(0, min(stop, len(self._base)) - start)
         if size <= count:
             firsts, run = [start], size
         else:
             runs = max(1, count // _RUN)
             firsts, run = [start + (size - _RUN) * k // runs for k in range(runs)], _RUN
         if isinstance(self._order, InputOrder):
-            pieces = [self._order.numbers(k, k + run) for k in firsts]
+            pieces = [self._order.numbers(first, first + run) for first in firsts]
         else:
             coming = self._coming(start, start + size)
-            pieces = [coming[k - start : k - start + run] for k in firsts]
-        return self.drawn(np.concatenate(pieces), start // max(1, self._base.per_epoch))
+            pieces = [coming[first - start : first - start + run] for first in firsts]
+        positions = np.concatenate([np.arange(first, first + run) for first in firsts])
+        # The chances of a sample are those of its first epoch.
+        epoch = start // max(1, self._base.per_epoch)
+        numbers = np.concatenate(pieces)
+        chance = uniform(self._context.seed, "judge", numbers, epoch)
+        return Candidates(self._context.reader.read(numbers), chance, positions)
 
     def _coming(self, start: int, stop: int) -> Array:
-        """The inputs at positions start to stop of an order that rearranges them.
+        """The examples at positions start to stop of an order that rearranges them.
 
-        Where it is not decided yet how, they are those of whole segments, whose inputs are the
+        Where it is not decided yet how, they are those of whole segments, whose examples are the
         same in any order.
         """
         pieces = []
-        for chunk in self._order.chunks(start, self.rule.context.batch_size):
+        for chunk in self._order.chunks(start, self._context.batch_size):
             if chunk is None or start == stop:
                 break
             pieces.append(as_array(chunk.numbers[: stop - start]))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.skip.chance import uniform
 
 SIZE = 256

@@ -1,33 +1,51 @@
-"""The hot rows by a sample of accesses (FAE's, as Slipstream was published), and the hot inputs."""
+"""The hot rows by a sample of accesses (FAE's, as Slipstream was published), and hot examples."""
 
 from __future__ import annotations
 
 import hashlib
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 
-from slipstream.config import Skip
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
+from slipstream.config.kinds import Count, Positive, Size, about
+from slipstream.config.section import Section
 from slipstream.models.inputs import LINEAR
-from slipstream.skip.accesses import Accesses, Reader
+from slipstream.skip.accesses import Accesses, AccessReader
 from slipstream.skip.chance import uniform
 from slipstream.tables.sizes import budget_bytes
 from slipstream.tables.spec import Layout
 
-_AT_ONCE = 1 << 16
+_AT_ONCE = 1 << 16  # examples
 
 
-class Hot:
-    """Which rows are hot, and which inputs access hot rows only.
+class HotOptions(Section, frozen=True, kw_only=True):
+    """Which rows are hot: the options of every rule that uses them, and of order `cold-first`."""
+
+    hot_memory: Annotated[
+        Size,
+        about(
+            "What hot rows may take, 4 bytes an element: bytes, or a share of all rows",
+            "a size such as 256MiB, or a share such as 5%",
+        ),
+    ] = "256MiB"
+    hot_sample: Annotated[
+        Positive, about("Share of examples, drawn with replacement, in which accesses are counted")
+    ] = 0.05
+    h_f: Annotated[Count, about("Accesses in that sample from which a row may be hot")] = 1
+
+
+class HotRows:
+    """Which rows are hot, and which examples access hot rows only.
 
     Args:
-        reader: Reads the accesses of inputs.
+        reader: Reads the accesses of examples.
         mask: Whether each row is hot.
-        trained: The inputs of the part that are trained on.
+        trained: The examples of the part that are trained on.
     """
 
-    def __init__(self, reader: Reader, mask: Array, trained: range) -> None:
+    def __init__(self, reader: AccessReader, mask: Array, trained: range) -> None:
         self._reader, self.mask, self._trained = reader, mask, trained
         self._cold = (~mask).astype(np.float32)
 
@@ -38,67 +56,64 @@ class Hot:
 
     @cached_property
     def digest(self) -> str:
-        """Another one for other rows."""
+        """A short text that differs for other rows."""
         return hashlib.sha256(np.packbits(self.mask).tobytes()).hexdigest()
 
     @property
     def nbytes(self) -> int:
-        """Memory of what is known of rows and inputs."""
+        """Memory of the masks of rows and examples."""
         return self.mask.nbytes + self._cold.nbytes + len(self._trained)
 
     def of(self, accesses: Accesses) -> Array:
-        """Whether each of these inputs is hot: all of its rows are."""
+        """Whether each of these examples is hot: all of its rows are."""
         return accesses.largest(self._cold) <= 0
 
     def __call__(self, numbers: Array) -> Array:
-        """Whether each input of these numbers is hot."""
-        return np.asarray(self.inputs[numbers - self._trained.start])
+        """Whether each example of these numbers is hot."""
+        return np.asarray(self.examples[numbers - self._trained.start])
 
     @cached_property
-    def inputs(self) -> Array:
-        """Whether each of the inputs that are trained on is hot."""
-        first, last = self._trained.start, self._trained.stop
-        blocks = [np.arange(k, min(k + _AT_ONCE, last)) for k in range(first, last, _AT_ONCE)]
-        return np.concatenate(
-            [np.empty(0, dtype=bool), *(self.of(self._reader.read(one)) for one in blocks)]
-        )
+    def examples(self) -> Array:
+        """Whether each of the examples that are trained on is hot."""
+        blocks = [np.empty(0, dtype=bool)]
+        for first in range(self._trained.start, self._trained.stop, _AT_ONCE):
+            numbers = np.arange(first, min(first + _AT_ONCE, self._trained.stop))
+            blocks.append(self.of(self._reader.read(numbers)))
+        return np.concatenate(blocks)
 
 
-def hot_rows(reader: Reader, layout: Layout, keys: Skip, seed: int, trained: range) -> Hot:
+def hot_rows(
+    reader: AccessReader, layout: Layout, options: HotOptions, seed: int, trained: range
+) -> HotRows:
     """The most accessed rows of all tables that a budget holds, by a sample drawn with replacement.
 
     A row counts as its elements alone, as published: 4 bytes each.
 
     Args:
-        reader: Reads the accesses of inputs.
+        reader: Reads the accesses of examples.
         layout: The model's tables.
-        keys: `hot_sample`, `hot_memory` and `h_f` count.
-        seed: Of the sample.
-        trained: The inputs of the part that are trained on; others are not counted.
+        options: The sample and the budget.
+        seed: The seed of the sample.
+        trained: The examples of the part that are trained on; others are not counted.
     """
     n = len(trained)
-    draws = np.arange(round(keys.hot_sample * n))
+    draws = np.arange(round(options.hot_sample * n))
     numbers = trained.start + (uniform(seed, "hot", draws) * n).astype(np.int64).clip(max=n - 1)
     counts = np.zeros(reader.rows, dtype=np.uint32)
     for first in range(0, len(numbers), _AT_ONCE):
         reader.read(np.sort(numbers[first : first + _AT_ONCE])).count(counts)
-    found = np.flatnonzero(counts >= (keys.h_f or 1))
-    best = found[np.argsort(-counts[found].astype(np.int64), kind="stable")]
+    accessed = np.flatnonzero(counts >= options.h_f)
+    best = accessed[np.argsort(-counts[accessed].astype(np.int64), kind="stable")]
     sizes = np.array([4 * layout.table(name).dim for name in reader.names])
-    fits = np.cumsum(sizes[reader.table_of(best)]) <= hot_bytes(keys, layout)
+    fits = np.cumsum(sizes[reader.table_of(best)]) <= hot_bytes(options, layout)
     mask = np.zeros(reader.rows, dtype=bool)
     mask[best[fits]] = True
-    return Hot(reader, mask, trained)
+    return HotRows(reader, mask, trained)
 
 
-def hot_bytes(keys: Skip, layout: Layout) -> int:
-    """What hot rows may take; a share is one of rows, whatever state an optimizer keeps for them.
-
-    Args:
-        keys: `hot_memory` counts.
-        layout: The model's tables.
-    """
-    return budget_bytes(keys.hot_memory, layout, whole=_elements)
+def hot_bytes(options: HotOptions, layout: Layout) -> int:
+    """The budget of hot rows; a share of rows leaves out the state of an optimizer."""
+    return budget_bytes(options.hot_memory, layout, whole=_elements)
 
 
 def _elements(layout: Layout) -> int:

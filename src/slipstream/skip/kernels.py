@@ -1,89 +1,100 @@
-"""What is done row by row for many inputs: compiled, without the interpreter lock.
+"""Loops over the embedding rows of many examples: compiled, without the interpreter lock.
 
-The rows of input i are `ids[i, c] + starts[c]` for each single column c, and for each list column l
-`values[offsets[l, i]:offsets[l, i + 1]]`. Numbers of rows lie far apart: those of inputs some way
-ahead are asked for before they are needed.
+The rows of example i are `ids[i, c] + starts[c]` for each single column c, and
+`values[offsets[l, i]:offsets[l, i + 1]]` for each list column l. Rows lie far apart in memory, so
+the numbers of rows are prefetched some examples ahead.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.compiled import compiled
-from slipstream.data.inputs import Array
 from slipstream.prefetch import prefetch
 
-_INPUTS_AHEAD = 8
+_AHEAD = 8  # examples
 
 
 @compiled
-def _ask_ahead(i: int, ids: Array, starts: Array, of_rows: Array) -> None:
-    """Ask for the numbers of the rows of single columns, of an input behind input i."""
-    if i + _INPUTS_AHEAD < len(ids):
+def _prefetch(i: int, ids: Array, starts: Array, of_rows: Array) -> None:
+    """Prefetch the numbers of the rows of single columns, of an example behind example i."""
+    if i + _AHEAD < len(ids):
         for c in range(len(starts)):
-            prefetch(of_rows, starts[c] + ids[i + _INPUTS_AHEAD, c], 0)
+            prefetch(of_rows, starts[c] + ids[i + _AHEAD, c], 0)
+
+
+@compiled
+def _buffers(starts: Array, offsets: Array, examples: int) -> tuple[Array, Array]:
+    """Two buffers as long as the example with most rows."""
+    longest = len(starts)
+    for i in range(examples):
+        here = len(starts)
+        for column in range(len(offsets)):
+            here += offsets[column, i + 1] - offsets[column, i]
+        longest = max(longest, here)
+    return np.empty(longest, dtype=np.int64), np.empty(longest, dtype=np.int64)
+
+
+@compiled
+def _rows_of(
+    i: int,
+    ids: Array,
+    starts: Array,
+    values: Array,
+    offsets: Array,
+    rows: Array,
+    columns: Array,
+) -> int:
+    """Write the rows of example i, and the column of each; returns how many there are."""
+    for c in range(len(starts)):
+        rows[c], columns[c] = starts[c] + ids[i, c], c
+    n = len(starts)
+    for column in range(len(offsets)):
+        for k in range(offsets[column, i], offsets[column, i + 1]):
+            rows[n], columns[n] = values[k], len(starts) + column
+            n += 1
+    return n
 
 
 @compiled
 def sums(
     ids: Array, starts: Array, values: Array, offsets: Array, of_rows: Array, out: Array
 ) -> None:
-    """Add to `out` the numbers of each input's rows."""
-    asked = of_rows.reshape(-1, 1)
+    """Write for each example the sum of the numbers of its rows."""
+    rows, columns = _buffers(starts, offsets, len(out))
+    ahead = of_rows.reshape(-1, 1)
     for i in range(len(out)):
-        _ask_ahead(i, ids, starts, asked)
+        _prefetch(i, ids, starts, ahead)
         total = 0.0
-        for c in range(len(starts)):
-            total += of_rows[starts[c] + ids[i, c]]
-        for column in range(len(offsets)):
-            for k in range(offsets[column, i], offsets[column, i + 1]):
-                total += of_rows[values[k]]
+        for k in range(_rows_of(i, ids, starts, values, offsets, rows, columns)):
+            total += of_rows[rows[k]]
         out[i] = total
 
 
 @compiled
 def largest(
-    ids: Array, starts: Array, values: Array, offsets: Array, of_rows: Array, out: Array
-) -> None:
-    """Raise each number of `out` to the largest of the input's rows."""
-    asked = of_rows.reshape(-1, 1)
-    for i in range(len(out)):
-        _ask_ahead(i, ids, starts, asked)
-        most = out[i]
-        for c in range(len(starts)):
-            most = max(most, of_rows[starts[c] + ids[i, c]])
-        for column in range(len(offsets)):
-            for k in range(offsets[column, i], offsets[column, i + 1]):
-                most = max(most, of_rows[values[k]])
-        out[i] = most
-
-
-@compiled
-def foremost(
     ids: Array,
     starts: Array,
     values: Array,
     offsets: Array,
-    tables: Array,
     of_rows: Array,
     out: Array,
+    column_of: Array,
 ) -> None:
-    """Write for each input the table of its row with the largest number."""
+    """Write for each example the largest number of its rows, and the column of that row."""
+    rows, columns = _buffers(starts, offsets, len(out))
+    ahead = of_rows.reshape(-1, 1)
     for i in range(len(out)):
-        most = -np.inf
-        for c in range(len(starts)):
-            if of_rows[starts[c] + ids[i, c]] > most:
-                most = of_rows[starts[c] + ids[i, c]]
-                out[i] = tables[c]
-        for column in range(len(offsets)):
-            for k in range(offsets[column, i], offsets[column, i + 1]):
-                if of_rows[values[k]] > most:
-                    most = of_rows[values[k]]
-                    out[i] = tables[len(starts) + column]
+        _prefetch(i, ids, starts, ahead)
+        out[i], column_of[i] = -np.inf, -1
+        for k in range(_rows_of(i, ids, starts, values, offsets, rows, columns)):
+            if of_rows[rows[k]] > out[i]:
+                out[i], column_of[i] = of_rows[rows[k]], columns[k]
 
 
 @compiled
-def enough(
+def bounds(
     ids: Array,
     starts: Array,
     values: Array,
@@ -94,44 +105,35 @@ def enough(
     in_all: int,
     out: Array,
 ) -> None:
-    """Write for each input the bound below which `in_table` rows of `in_all` tables lie."""
+    """Write for each example the bound below which `in_table` rows of `in_all` tables lie."""
+    rows, columns = _buffers(starts, offsets, len(out))
     count = 0
     for column in range(len(tables)):
         count = max(count, tables[column] + 1)
     per_table = np.empty(count, dtype=np.float32)
-    longest = len(starts)
+    numbers = np.empty(len(rows), dtype=np.float32)
     for i in range(len(out)):
-        here = len(starts)
-        for column in range(len(offsets)):
-            here += offsets[column, i + 1] - offsets[column, i]
-        longest = max(longest, here)
-    some = np.empty(longest, dtype=np.float32)
-    for i in range(len(out)):
-        found = 0
+        n = _rows_of(i, ids, starts, values, offsets, rows, columns)
+        accessed = 0
         for table in range(count):
-            n = 0
-            for c in range(len(starts)):
-                if tables[c] == table:
-                    some[n] = of_rows[starts[c] + ids[i, c]]
-                    n += 1
-            for column in range(len(offsets)):
-                if tables[len(starts) + column] == table:
-                    for k in range(offsets[column, i], offsets[column, i + 1]):
-                        some[n] = of_rows[values[k]]
-                        n += 1
-            if n:
-                per_table[found] = np.sort(some[:n])[min(n, in_table) - 1]
-                found += 1
-        if found:
-            out[i] = np.sort(per_table[:found])[min(found, in_all) - 1]
+            here = 0
+            for k in range(n):
+                if tables[columns[k]] == table:
+                    numbers[here] = of_rows[rows[k]]
+                    here += 1
+            if here:
+                per_table[accessed] = np.sort(numbers[:here])[min(here, in_table) - 1]
+                accessed += 1
+        if accessed:
+            out[i] = np.sort(per_table[:accessed])[min(accessed, in_all) - 1]
 
 
 @compiled
 def count(ids: Array, starts: Array, values: Array, into: Array) -> None:
-    """Count the accesses of each row."""
-    asked = into.reshape(-1, 1)
+    """Add 1 to the count of each row for each access."""
+    ahead = into.reshape(-1, 1)
     for i in range(len(ids)):
-        _ask_ahead(i, ids, starts, asked)
+        _prefetch(i, ids, starts, ahead)
         for c in range(len(starts)):
             into[starts[c] + ids[i, c]] += 1
     for k in range(len(values)):
@@ -139,30 +141,20 @@ def count(ids: Array, starts: Array, values: Array, into: Array) -> None:
 
 
 @compiled
-def left_to_learn(counts: Array, out: Array) -> None:
-    """Write for each count what one more teaches."""
-    one = np.float32(1)
-    for row in range(len(counts)):
-        out[row] = one / (np.float32(counts[row]) + one)
-
-
-@compiled
 def count_labels(
     ids: Array, starts: Array, values: Array, offsets: Array, labels: Array, into: Array
 ) -> None:
-    """Count the accesses of each row, and those by inputs with label 1.
+    """Count the accesses of each row, and those by examples with label 1.
 
-    Both counts of a row are one number, which has the second in its upper half: one addition.
+    Both counts of a row are one number with the second in its upper half, so one addition counts.
     """
-    asked = into.reshape(-1, 1)
+    rows, columns = _buffers(starts, offsets, len(ids))
+    ahead = into.reshape(-1, 1)
     for i in range(len(ids)):
-        _ask_ahead(i, ids, starts, asked)
-        one = np.uint64(1) + (np.uint64(labels[i] > 0) << np.uint64(32))
-        for c in range(len(starts)):
-            into[starts[c] + ids[i, c]] += one
-        for column in range(len(offsets)):
-            for k in range(offsets[column, i], offsets[column, i + 1]):
-                into[values[k]] += one
+        _prefetch(i, ids, starts, ahead)
+        access = np.uint64(1) + (np.uint64(labels[i] > 0) << np.uint64(32))
+        for k in range(_rows_of(i, ids, starts, values, offsets, rows, columns)):
+            into[rows[k]] += access
 
 
 @compiled
@@ -177,68 +169,33 @@ def odds_without_own(
     smoothing: float,
     out: Array,
 ) -> None:
-    """Write for each input the sum of its rows' log-odds, its own accesses not counted.
+    """Write for each example the sum of its rows' log-odds, its own accesses not counted.
 
     Args:
-        ids: Of the single columns.
-        starts: Their tables' first rows.
-        values: Of the list columns.
+        ids: The ids of single columns.
+        starts: The first rows of their tables.
+        values: The rows of list columns.
         offsets: Where lists begin.
-        labels: Of the inputs.
-        clicks: Accesses of each row, and those with label 1, with these inputs counted once each.
+        labels: The labels of the examples.
+        clicks: Accesses of each row, and those with label 1, with these examples counted once each.
         common: The share of accesses with label 1.
         smoothing: Each row has so many accesses of the common rate added.
-        out: For each input.
+        out: The sums.
     """
-    longest = 0
-    for i in range(len(out)):
-        here = len(starts)
-        for column in range(len(offsets)):
-            here += offsets[column, i + 1] - offsets[column, i]
-        longest = max(longest, here)
-    rows = np.empty(longest, dtype=np.int64)
+    rows, columns = _buffers(starts, offsets, len(out))
     base = np.log(common / (1 - common))
     for i in range(len(out)):
-        n = 0
-        for c in range(len(starts)):
-            rows[n] = starts[c] + ids[i, c]
-            n += 1
-        for column in range(len(offsets)):
-            for k in range(offsets[column, i], offsets[column, i + 1]):
-                rows[n] = values[k]
-                n += 1
-        mine = np.sort(rows[:n])
+        n = _rows_of(i, ids, starts, values, offsets, rows, columns)
+        in_order = np.sort(rows[:n])
         positive = 1 if labels[i] > 0 else 0
         total, first = 0.0, 0
-        while first < n:  # a row that an input accesses several times was counted as often
+        while first < n:  # a row that an example accesses several times was counted as often
             last = first + 1
-            while last < n and mine[last] == mine[first]:
+            while last < n and in_order[last] == in_order[first]:
                 last += 1
             times = last - first
-            seen = clicks[mine[first], 0] - times + smoothing
-            rate = (clicks[mine[first], 1] - times * positive + smoothing * common) / seen
+            seen = clicks[in_order[first], 0] - times + smoothing
+            rate = (clicks[in_order[first], 1] - times * positive + smoothing * common) / seen
             total += times * (np.log(rate / (1 - rate)) - base)
             first = last
         out[i] = total
-
-
-@compiled
-def changes(now: Array, copy: Array, some: Array, places: Array, renew: bool, moved: Array) -> None:
-    """Raise what each row has moved to the largest change of an element.
-
-    Args:
-        now: Some rows as they are.
-        copy: Rows as they were; those are overwritten if `renew`.
-        some: Where each stands in `copy`.
-        places: Where each row of the copy stands in `moved`.
-        renew: Whether to compare with the rows as they are from here on.
-        moved: The largest change of each row so far.
-    """
-    for k in range(len(now)):
-        row = some[k]
-        most = moved[places[row]]
-        for element in range(now.shape[1]):
-            most = max(most, abs(now[k, element] - copy[row, element]))
-            if renew:
-                copy[row, element] = now[k, element]
-        moved[places[row]] = most

@@ -1,4 +1,4 @@
-"""An order with some inputs left out: what is left makes full batches, in the same order."""
+"""An order without the skipped examples: the others make full batches, in the same order."""
 
 from __future__ import annotations
 
@@ -7,53 +7,52 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.compiled import compiled
-from slipstream.data.inputs import Array
 from slipstream.order import Chunk, Cut, Order, check_share
 from slipstream.order.batching import as_array, share_of
 from slipstream.skip.decision import Decision, Decisions
 
-_AT_ONCE = 1 << 14  # inputs that are judged together
-_NONE = np.empty(0, dtype=np.int64)
+_AT_ONCE = 1 << 14  # examples that are judged together
 
 
 class Verdict(NamedTuple):
-    """Which inputs are trained, and what is added to the logit of each in the loss, or None."""
+    """Whether each example is trained, and what is added to its logit in the loss, or None."""
 
     train: Array
     logit_offset: Array | None = None
 
 
 class Judge(Protocol):
-    """Judges inputs by a decision: a pure function of the two."""
+    """Judges examples by a decision: a pure function of the two."""
 
     def __call__(self, decision: Decision, positions: Array, numbers: Array) -> Verdict:
-        """The verdict on the inputs of these numbers, which stand at these positions."""
+        """The verdict on the examples of these numbers at these positions."""
 
 
-class Skipped:
-    """An order of which some inputs are skipped.
+class SkippingOrder:
+    """An order of which some examples are skipped.
 
-    Each input is judged by the decision that holds for the batch that is being filled when its
-    turn comes. A batch is short only where the order itself ends one, or where it would use up
-    too many inputs: the next decision comes after a step, and waits for it. An input that is
-    skipped is used up with the batch behind it; where none follows before a batch ends, a batch
-    without inputs says so.
+    Each example is judged by the decision for the batch that is being filled. A batch is short
+    only where the order itself ends a batch, or where it would use up too many examples: the next
+    decision comes after a step, and waits for it. A skipped example is used up with the batch
+    behind it; where no example follows before a batch ends, that batch has no examples.
 
     Args:
-        base: The order of all inputs.
+        base: The order of all examples.
         judge: Judges them.
-        decisions: Which decision holds for which batch.
-        most: The most inputs that a batch uses up, for each rank, skipped ones counted; None is
+        decisions: The decision for each batch.
+        most: The most examples that a batch uses up, for each rank, skipped ones counted; None is
             any number.
 
     Example:
         >>> from slipstream.order import InputOrder
         >>> decisions = Decisions(lag=100)
-        >>> taken = decisions.take(0.5, {})
+        >>> _ = decisions.take(0.5, {})
         >>> decisions.done = 100
         >>> odd = lambda decision, positions, numbers: Verdict(numbers % 2 == 1)
-        >>> [cut.numbers.tolist() for cut in Skipped(InputOrder(11), odd, decisions).cuts(0, 2)]
+        >>> order = SkippingOrder(InputOrder(11), odd, decisions)
+        >>> [cut.numbers.tolist() for cut in order.cuts(0, 2)]
         [[1, 3], [5, 7], [9]]
     """
 
@@ -62,18 +61,18 @@ class Skipped:
     ) -> None:
         self.base, self._judge, self.decisions, self._most = base, judge, decisions, most
         self._batch_at: dict[int, int] = {}
-        self._asked: int | None = None  # the batch that was last asked for, if it is judged here
+        self._undecided: int | None = None  # the batch that waits for a decision
 
     @property
     def rows(self) -> int:
-        """Inputs in the part."""
+        """Examples in the part."""
         return self.base.rows
 
     def __len__(self) -> int:
         return len(self.base)
 
     def arguments(self) -> dict[str, Any]:
-        """What makes it another sequence if it differs, and the number of epochs."""
+        """The arguments that determine the sequence, and the number of epochs."""
         return self.base.arguments()
 
     def asks(self, position: int) -> int | None:
@@ -85,7 +84,7 @@ class Skipped:
         self.base.tell(number, loss)
 
     def chunks(self, start: int = 0, step: int = 1) -> Iterator[Chunk | None]:
-        """All inputs, piece by piece: what is left out depends on the batches."""
+        """All examples, piece by piece: the skipped ones depend on the batches."""
         return self.base.chunks(start, step)
 
     def cuts(
@@ -93,13 +92,13 @@ class Skipped:
     ) -> Iterator[Cut | None]:
         """The batches of one rank from a position on; None where the next one is not decided."""
         check_share(batch_size, rank, world_size)
-        # A loader that begins anew at a batch it has handed out asks for that batch again.
+        # A loader that starts again at a batch that it has returned reads that batch again.
         batch = self._batch_at.get(position, self.decisions.done + 1)
         most = None if self._most is None else self._most * world_size
         filling, by = _Filling(batch_size * world_size, most), self.decisions.last
         for chunk in self.base.chunks(position, batch_size * world_size):
             if chunk is None:
-                self._asked = None
+                self._undecided = None
                 yield None
                 continue
             at = 0
@@ -115,7 +114,7 @@ class Skipped:
                     while (now := self._decision_of(batch)) is None:
                         yield None
                     if now.number != by.number:
-                        break  # the rest is for another decision to judge
+                        break  # another decision judges the rest
                     used = filling.add(numbers, verdict, used)
                     if filling.ended:
                         after = int(positions[used - 1]) + 1
@@ -130,12 +129,12 @@ class Skipped:
             yield self._cut(filling, len(self), by, batch, rank, world_size)
 
     def wait(self) -> None:
-        """Wait until the batch that was not decided is; another thread takes decisions."""
-        assert self._asked is not None, "orders that wait for a loss themselves are read otherwise"
-        self.decisions.wait_for(self._asked)
+        """Wait until the next batch is decided; another thread takes decisions."""
+        assert self._undecided is not None, "an order that waits for a loss is not read by threads"
+        self.decisions.wait_for(self._undecided)
 
     def _decision_of(self, batch: int) -> Decision | None:
-        self._asked = batch
+        self._undecided = batch
         return self.decisions.of(batch)
 
     def _cut(
@@ -144,10 +143,9 @@ class Skipped:
         numbers, offset, skipped = filling.take()
         self._batch_at = {k: v for k, v in self._batch_at.items() if v > self.decisions.done}
         self._batch_at[after] = batch + 1
-        # Of a full step, too, this is as many inputs for each rank.
-        mine = share_of(len(numbers), rank, world_size)
-        offset = None if offset is None else offset[mine]
-        return Cut(numbers[mine], after, skipped, offset, by.number)
+        of_rank = share_of(len(numbers), rank, world_size)
+        offset = None if offset is None else offset[of_rank]
+        return Cut(numbers[of_rank], after, skipped, offset, by.number)
 
 
 class _Filling:
@@ -161,79 +159,65 @@ class _Filling:
         self._numbers: list[Array] = []
         self._offsets: list[Array | None] = []
         self._skipped: list[Array] = []
-        self._held = self._used = 0
+        self._trained = self._used = 0
 
     @property
     def full(self) -> bool:
-        return self._held == self._size
+        return self._trained == self._size
 
     @property
     def ended(self) -> bool:
-        """Whether it takes no more inputs."""
+        """Whether it takes no more examples."""
         return self.full or self._used == self._most
 
     @property
     def some(self) -> bool:
-        """Whether any inputs wait to be used up, trained or skipped."""
+        """Whether any examples wait to be used up, trained or skipped."""
         return bool(self._numbers)
 
     def add(self, numbers: Array, verdict: Verdict, first: int) -> int:
-        """Take inputs from the first on, until the batch has ended; where it went on from there."""
+        """Take examples from the first on until the batch ends; returns the index of the next."""
         room = len(numbers) - first
         if self._most is not None:
             room = min(room, self._most - self._used)
         here, train = numbers[first : first + room], verdict.train[first : first + room]
-        kept = np.empty(min(self._size - self._held, room), dtype=here.dtype)
+        batch = np.empty(min(self._size - self._trained, room), dtype=here.dtype)
         skipped = np.empty(room, dtype=here.dtype)
-        used, held = _share_out(here, train, kept, skipped)
-        self._numbers.append(kept[:held])
-        self._skipped.append(skipped[: used - held])
-        mine, offset = None, verdict.logit_offset
+        used, trained = _split(here, train, batch, skipped)
+        self._numbers.append(batch[:trained])
+        self._skipped.append(skipped[: used - trained])
+        offset = verdict.logit_offset
         if offset is not None:
-            mine = np.empty(held, dtype=offset.dtype)
-            _pick(offset[first : first + used], train, mine)
-        self._offsets.append(mine)
-        self._held += held
+            offset = offset[first : first + used][train[:used]]
+        self._offsets.append(offset)
+        self._trained += trained
         self._used += used
         return first + used
 
     def take(self) -> tuple[Array, Array | None, Array]:
-        """The inputs, what is added to their logits, and those that were skipped on the way."""
+        """The examples, what is added to their logits, and the examples skipped before them."""
         numbers, skipped = np.concatenate(self._numbers), np.concatenate(self._skipped)
         offset = None
-        if any(one is not None for one in self._offsets):
-            pairs = zip(self._numbers, self._offsets, strict=True)
-            offset = np.concatenate(
-                [np.zeros(len(n), np.float32) if one is None else one for n, one in pairs]
-            )
+        if (offsets := [piece for piece in self._offsets if piece is not None]) != []:
+            offset = np.concatenate(offsets)  # either all pieces have one, or none
         self._clear()
         return numbers, offset, skipped
 
 
 @compiled
-def _share_out(numbers: Array, train: Array, kept: Array, skipped: Array) -> tuple[int, int]:
-    """Put inputs where those go that are trained, or skipped, until the first are full.
+def _split(numbers: Array, train: Array, batch: Array, skipped: Array) -> tuple[int, int]:
+    """Write trained examples into a batch and others behind each other, until the batch is full.
 
     Returns:
-        How many inputs were used, and how many of them are trained.
+        How many examples were used, and how many of them are trained.
     """
-    held = 0
+    trained = 0
     for k in range(len(numbers)):
         if train[k]:
-            kept[held] = numbers[k]
-            held += 1
-            if held == len(kept):
-                return k + 1, held
+            batch[trained] = numbers[k]
+            trained += 1
+            if trained == len(batch):
+                return k + 1, trained
         else:
-            skipped[k - held] = numbers[k]
-    return len(numbers), held
-
-
-@compiled
-def _pick(values: Array, train: Array, out: Array) -> None:
-    """Put values where those go whose inputs are trained."""
-    held = 0
-    for k in range(len(values)):
-        if train[k]:
-            out[held] = values[k]
-            held += 1
+            skipped[k - trained] = numbers[k]
+    return len(numbers), trained

@@ -1,165 +1,141 @@
-"""What a rule is: what it gathers, what it freezes for a decision, and how it scores inputs."""
+"""A skip rule: what it gathers for rows, how it decides, scores, and corrects log-odds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from slipstream.config import Skip
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
+from slipstream.config.section import Section
 from slipstream.skip.accesses import Accesses
 from slipstream.skip.calendar import Calendar
-from slipstream.skip.context import Context
-from slipstream.skip.search import Found, quantile
-from slipstream.tables.plan import Plan
+from slipstream.skip.context import RunContext
+from slipstream.skip.threshold import Threshold, quantile
 
 if TYPE_CHECKING:
     from slipstream.skip.classifier import Classifier
 
-
 ALL = 1 << 30
-"""As many of an input's rows or tables as there are."""
+"""As many of an example's rows or tables as there are."""
+SAMPLE = 8192
+"""Coming examples on which a threshold is searched."""
+RowTables = Mapping[str, Array]
+"""What a decision keeps, by name: numbers for each row, and a few others."""
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """Inputs to be scored, each with a chance of its own: a number above 0 and at most 1."""
+class Candidates:
+    """Examples to be scored.
+
+    Args:
+        accesses: Their rows and labels.
+        chance: A random number above 0 and at most 1 for each; a hash of its number and epoch.
+        positions: Their positions in the order of the run.
+        share: The share of all coming examples that a sample stands for.
+    """
 
     accesses: Accesses
     chance: Array
+    positions: Array
+    share: float = 1.0
+
+    def __len__(self) -> int:
+        return len(self.chance)
 
     @property
     def labels(self) -> Array:
-        """0 or 1 for each input."""
+        """0 or 1 for each example."""
         return self.accesses.labels
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Inputs to come, on which a threshold is searched.
-
-    Args:
-        drawn: The inputs.
-        share: The share of all inputs to come that they stand for.
-    """
-
-    drawn: Drawn
-    share: float = 1.0
+class NoOptions(Section, frozen=True, kw_only=True):
+    """The options of a rule that has none."""
 
 
-class Rule:
-    """Says which inputs teach least; the lowest scores are skipped first.
+class SkipRule:
+    """Decides which examples are skipped: those with the lowest scores.
 
-    A rule gathers from what is trained and skipped, step by step, freezes what it knows when a
-    decision is taken, and scores inputs by what was frozen: a pure function, so that an input can
-    be judged ahead of its step, and again after a crash. When it decides is in its calendar. A rule
-    of one's own overrides `score` and what else it needs, and stands in the table in
-    `rules/__init__.py`.
+    A rule has four parts. `observe` gathers numbers for rows, step by step. `decide` turns them
+    into tables that do not change any more, and a threshold. `score` scores examples by these
+    tables: a pure function, so that an example can be judged ahead of its step, and again after a
+    crash. `log_odds_offset` corrects examples that are trained. A new rule overrides `score` and
+    what else it needs, and is registered with `slipstream.skip.register`.
 
     Args:
         context: The run that it is for.
+        options: An object of the class `Options`.
 
     Attributes:
-        calendar: When it looks at rows, and when it decides.
-        EXPLORES: Where `skip.explore` is not set: the share of inputs to be skipped that is
-            trained all the same.
-        CHANCES: Whether every input has some chance to be trained, for which its logit is
-            corrected.
-        SEES: Whether it gathers from inputs that were trained, and from those that were skipped.
-        FREEZES: Whether it leaves rows as they are, by `still`.
-        GATHERED: Bytes of what it gathers for each row.
-        FROZEN: Bytes of what a decision freezes for each row.
-        FROZEN_AGAIN: Bytes more of it where inputs come again, in another epoch.
-        LEAVES_COLD: Whether it skips inputs whose rows are accessed often rather than others.
-        NEEDS_HOT: Whether it asks for the hot rows.
-        MAKES_UP: Whether a decision makes up for what those before it skipped too much or too
-            little.
+        calendar: When it takes snapshots, and when it decides.
+        Options: The class of its options.
+        observes: The examples that `observe` needs.
+        skips_hot_first: Whether it skips examples whose rows are accessed often rather than others.
+        compensates: Whether a decision makes up for a share that was too large or too small before.
     """
 
-    EXPLORES: ClassVar[float] = 0.0
-    CHANCES: ClassVar[bool] = False
-    SEES: ClassVar[tuple[bool, bool]] = (False, False)
-    FREEZES: ClassVar[bool] = False
-    GATHERED: ClassVar[int] = 0
-    FROZEN: ClassVar[int] = 0
-    FROZEN_AGAIN: ClassVar[int] = 0
-    LEAVES_COLD: ClassVar[bool] = True
-    NEEDS_HOT: ClassVar[bool] = False
-    MAKES_UP: ClassVar[bool] = True
+    Options: ClassVar[type[Section]] = NoOptions
+    observes: ClassVar[Literal["nothing", "trained", "all"]] = "nothing"
+    skips_hot_first: ClassVar[bool] = False
+    compensates: ClassVar[bool] = True
 
-    def __init__(self, context: Context) -> None:
-        self.context, self.keys = context, context.keys
+    def __init__(self, context: RunContext, options: Any) -> None:
+        self.context, self.options = context, options
         self.calendar = Calendar(context)
 
     @classmethod
-    def needs_hot(cls, keys: Skip) -> bool:
-        """Whether it asks for the hot rows, with these keys."""
-        del keys
-        return cls.NEEDS_HOT
+    def row_bytes(cls, epochs: int) -> tuple[int, int]:
+        """Bytes for each row: of what it gathers, and of the tables of a decision."""
+        del epochs
+        return 0, 0
 
-    @classmethod
-    def decides_once(cls, keys: Skip) -> bool:
-        """Whether it decides only once, with these keys."""
-        return keys.repeat is False
+    def observe(self, trained: Accesses, skipped: Accesses | None) -> None:
+        """Gather from examples that were trained, and from skipped ones if it observes all."""
 
-    def see(self, trained: Accesses | None, skipped: Accesses | None) -> None:
-        """Gather from the inputs that a step has trained, and those that were skipped with it.
+    def snapshot(self) -> None:
+        """Copy the rows: its calendar has said that a snapshot is due."""
 
-        Args:
-            trained: None unless `SEES` says that it wants them.
-            skipped: The same.
-        """
-
-    def due(self, plan: Plan, before: int) -> bool:
-        """Whether a decision is to be taken after a step, before which this was the position.
-
-        That is for the calendar to say: who plans ahead asks another one like it, not the rule.
-        """
-        return self.calendar.due(plan, before)
-
-    def freeze(self) -> dict[str, Array]:
-        """What is known now, for a decision; arrays that do not change any more."""
+    def row_tables(self) -> dict[str, Array]:
+        """What is known now; arrays that do not change any more."""
         return {}
 
-    def sample(self, classifier: Classifier, position: int) -> Sample:
-        """Inputs to come, on which a threshold is searched: those that the decision holds for."""
-        ahead = self.context.every if self.context.repeats else len(self.context.base)
-        first = min(position + self.context.late, len(self.context.base))
-        return Sample(classifier.sample(first, first + ahead, self.keys.sample_inputs))
+    def sample(self, classifier: Classifier, position: int) -> Candidates:
+        """Coming examples, on which a threshold is searched."""
+        context = self.context
+        first = min(position + context.late, len(context.base))
+        return classifier.sample(first, first + context.every, SAMPLE)
 
-    def fit(self, frozen: Mapping[str, Array], drawn: Drawn) -> dict[str, Array]:
-        """More to freeze, from a sample of the inputs to come."""
-        del frozen, drawn
-        return {}
+    def decide(self, sample: Candidates, wanted: float) -> tuple[RowTables, Threshold]:
+        """The tables of a decision, and the threshold below which the wanted share lies."""
+        tables = self.row_tables()
+        return tables, quantile(self.score(tables, sample), wanted)
 
-    def score(self, frozen: Mapping[str, Array], drawn: Drawn) -> Array:
-        """The score of each input; infinite where it is never skipped."""
+    def score(self, tables: RowTables, candidates: Candidates) -> Array:
+        """The score of each example; infinite where it is never skipped."""
         raise NotImplementedError
 
-    def search(self, frozen: Mapping[str, Array], drawn: Drawn, wanted: float) -> Found:
-        """The threshold of the scores below which the wanted share of inputs lies."""
-        return quantile(self.score(frozen, drawn), wanted)
-
-    def logit_offset(
-        self, frozen: Mapping[str, Array], threshold: float, drawn: Drawn
+    def log_odds_offset(
+        self, tables: RowTables, threshold: float, candidates: Candidates
     ) -> Array | None:
-        """What is added to the logits of inputs that are trained, in the loss; None adds nothing.
+        """What is added to the logits of trained examples in the loss; None adds nothing.
 
-        Where the chance to be trained depends on the label, the log of its ratio, label 1 over
-        label 0: then the model predicts what it would have learned from all inputs.
+        Where the chance to be trained depends on the label: the log of the chance with label 1
+        over that with label 0. The model then predicts as if it had learned from all examples.
         """
-        del frozen, threshold, drawn
+        del tables, threshold, candidates
         return None
 
-    def still(self, frozen: Mapping[str, Array], threshold: float) -> Array | None:
-        """Whether each row stays as it is, though its inputs are trained; None moves all."""
-        del frozen, threshold
+    def frozen_rows(self, tables: RowTables, threshold: float) -> Array | None:
+        """Whether each row is not updated, though its examples are trained; None updates all."""
+        del tables, threshold
         return None
 
-    def keeps(self, frozen: Mapping[str, Array]) -> Array | None:
-        """A number for each row: the largest of an input's rows is what keeps it; None if none."""
-        del frozen
+    def blocking(self, tables: RowTables) -> Array | None:
+        """A number for each row: the row with the largest one keeps an example from being skipped.
+
+        Reports name the tables of these rows. None where no row does.
+        """
+        del tables
         return None
 
     def state_dict(self) -> dict[str, Array]:
@@ -167,16 +143,28 @@ class Rule:
         return {}
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        """Go on from what another rule of the kind had gathered."""
+        """Continue with a saved state."""
 
     def too_short(self) -> str:
-        """A sentence where the run is too short for any decision; nothing otherwise."""
+        """A sentence if the run ends before any decision holds; else nothing."""
         first, late = self.context.first, self.context.late
         if first + late < len(self.context.base):
             return ""
-        holds = f" and holds {self.keys.lag} batches later" if late else ""
+        holds = f" and holds {self.context.keys.lag} batches later" if late else ""
         return (
-            f"Nothing will be skipped: the first decision comes after {first:,} inputs{holds}, and "
-            f"the run has {len(self.context.base):,}. Set skip.warmup"
+            f"Nothing will be skipped: the first decision comes after {first:,} examples{holds}, "
+            f"and the run has {len(self.context.base):,}. Set skip.warmup"
             f"{' or skip.lag lower, or make batches smaller' if late else ' lower'}."
         )
+
+
+def corrects(rule: SkipRule | type[SkipRule]) -> bool:
+    """Whether a rule corrects the log-odds of trained examples."""
+    kind = rule if isinstance(rule, type) else type(rule)
+    return kind.log_odds_offset is not SkipRule.log_odds_offset
+
+
+def freezes(rule: SkipRule | type[SkipRule]) -> bool:
+    """Whether a rule leaves rows as they are."""
+    kind = rule if isinstance(rule, type) else type(rule)
+    return kind.frozen_rows is not SkipRule.frozen_rows

@@ -26,9 +26,9 @@ from slipstream.pipeline.place.tier import Room
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.pipeline.place.working_set import WorkingSet, working_set_bound, working_set_of
 from slipstream.pipeline.strategies import Tier, answers, default_strategy
-from slipstream.skip.accesses import Reader
-from slipstream.skip.hot import Hot, hot_rows
-from slipstream.skip.rules import rule
+from slipstream.skip import rule_choice
+from slipstream.skip.accesses import AccessReader
+from slipstream.skip.hot import HotRows, hot_rows
 from slipstream.tables.no_cache import Resident
 from slipstream.tables.plan import Placement
 from slipstream.tables.sizes import all_bytes, budget_bytes, row_bytes
@@ -61,14 +61,7 @@ def check(config: Config, dataset: Dataset) -> None:
             "compile is on, but a batch in two parts has them in ever other sizes, and each would "
             "be compiled anew. Set compile to off."
         )
-    if config.skip.explore and chosen.skipping != "none":
-        kind = rule(chosen.skipping)
-        if kind.CHANCES or kind.FREEZES:
-            raise ConfigError(
-                f"skip.explore is {config.skip.explore}, but {chosen.skipping} trains every input"
-                f"{' with some chance' if kind.CHANCES else ''}: nothing is left to explore. Leave "
-                "it out."
-            )
+    rule_choice(chosen.skipping, config.skip.options, chosen.ordering)  # an error, if it is wrong
     if chosen.placement is not None or chosen.ordering == "apart":
         layout = model_of(config, dataset).layout
         needed = working_set(config, layout, dataset)
@@ -94,7 +87,7 @@ def arranged(
     layout: Layout,
     dataset: Dataset,
     rooms: Sequence[Room] | None,
-    hot: Hot | None = None,
+    hot: HotRows | None = None,
 ) -> Order:
     """The order of a run: as it is, or with hot and cold inputs apart."""
     base, chosen = order_of(config, dataset), answers(config)
@@ -110,11 +103,13 @@ def arranged(
     return Apart(base, kept, SEGMENT * config.batch_size, Rates(lag), kept.digest)
 
 
-def hot_of(config: Config, layout: Layout, dataset: Dataset) -> Hot:
+def hot_of(config: Config, layout: Layout, dataset: Dataset) -> HotRows:
     """The hot rows as skipping has them: by a sample of accesses."""
+    chosen = answers(config)
+    options = rule_choice(chosen.skipping, config.skip.options, chosen.ordering).hot
     order = order_of(config, dataset)
     trained = range(order.start, order.start + order.per_epoch)
-    return hot_rows(Reader(dataset.train), layout, config.skip, config.seed, trained)
+    return hot_rows(AccessReader(dataset.train), layout, options, config.seed, trained)
 
 
 def model_of(config: Config, dataset: Dataset) -> Model:

@@ -18,9 +18,9 @@ from slipstream.errors import ConfigError
 from slipstream.pipeline.place.accesses import Popularity
 from slipstream.pipeline.place.tier import Room
 from slipstream.pipeline.strategies import answers
+from slipstream.skip import rule_choice
 from slipstream.skip.context import used_up
 from slipstream.skip.hot import hot_bytes
-from slipstream.skip.rules import rule
 from slipstream.tables.spec import Layout
 from slipstream.tables.store import Record
 from slipstream.training import build
@@ -221,21 +221,22 @@ def _checkpoint(layout: Layout, dataset: Dataset, config: Config, rows: int) -> 
 
 def _skipping(layout: Layout, dataset: Dataset, config: Config) -> int:
     """Counts and decisions of a rule and its copy of hot rows; twice, since they are saved."""
-    name = answers(config).skipping
-    if name == "none":
+    chosen = answers(config)
+    choice = rule_choice(chosen.skipping, config.skip.options, chosen.ordering)
+    if choice.kind is None:
         return 0
-    kind, keys, order = rule(name), config.skip, build.order_of(config, dataset)
-    decisions = 2
-    if not kind.decides_once(keys):
+    keys, order, decisions = config.skip, build.order_of(config, dataset), 2
+    if getattr(choice.options, "repeat", True):
         assert keys.lag is not None, "`resolved` sets it"
-        delay = used_up(keys.lag * config.batch_size, max(keys.shares or (keys.target,)))
+        target = max(keys.target_schedule or (keys.target,))
+        delay = used_up(keys.lag * config.batch_size, target)
         decisions += int(min(delay, len(order)) / max(1, keys.interval * order.per_epoch))
     rows = sum(table.rows for table in dataset.schema.tables)
-    frozen = kind.FROZEN + (kind.FROZEN_AGAIN if config.epochs > 1 else 0)
-    saved, hot = rows * (kind.GATHERED + decisions * frozen), 0
-    if kind.needs_hot(keys):
+    gathered, of_decision = choice.kind.row_bytes(config.epochs)
+    saved, hot = rows * (gathered + decisions * of_decision), 0
+    if choice.needs_hot_rows:
         elements = sum(4 * table.rows * table.dim for table in layout.tables)
-        saved += min(elements, hot_bytes(keys, layout))
+        saved += min(elements, hot_bytes(choice.hot, layout))
         hot = rows * _HOT_ROW + len(dataset.train)
     return 2 * saved + hot
 

@@ -19,7 +19,6 @@ from slipstream.training.process_memory import retain_freed_memory
 from slipstream.training.resolved import resolved
 from slipstream.training.resume import to_go_on_from, to_go_on_with
 from slipstream.training.run import Run
-from slipstream.training.skip import say_unread
 from slipstream.training.state import Hooks, State, StoppedError
 from slipstream.training.trainer import Trainer
 
@@ -66,8 +65,6 @@ def train(
     gpu.use_device(config)
     build.check(config, dataset)
     order = build.order_of(config, dataset)
-    if not resume:
-        say_unread(config, hooks.say)
     config = resolved(config, order)
     if dataset.folder is not None:
         config = config.replace(data=str(dataset.folder.absolute()))

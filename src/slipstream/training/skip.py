@@ -1,4 +1,4 @@
-"""Skipping inside the training loop: nothing at all where all inputs are trained."""
+"""Skipping inside the training loop: nothing at all where all examples are trained."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from slipstream.order import Order
 from slipstream.pipeline.engine import Engine
 from slipstream.pipeline.place.tier import Room
 from slipstream.pipeline.strategies import answers
-from slipstream.skip.accesses import Reader
-from slipstream.skip.context import Context
+from slipstream.skip import rule_choice
+from slipstream.skip.accesses import AccessReader
+from slipstream.skip.calendar import DueSteps
+from slipstream.skip.context import RunContext
 from slipstream.skip.control import SIZE
-from slipstream.skip.foresight import Foresight
-from slipstream.skip.heard import Heard
-from slipstream.skip.rules import rule
+from slipstream.skip.rule import freezes
 from slipstream.skip.skipper import Skipper
+from slipstream.skip.steps import FinishedStep
 from slipstream.tables.plan import Moving, Plan
 from slipstream.tables.spec import Layout
 from slipstream.training import build
@@ -31,24 +32,17 @@ from slipstream.training.state import Hooks, State
 _SAVED = "skipping."
 
 
-def say_unread(config: Config, say: Callable[[str], None]) -> None:
-    """Say which keys about skipping are set that nothing reads."""
-    chosen = answers(config)
-    for sentence in config.skip.unread(chosen.skipping, chosen.ordering):
-        say(sentence)
-
-
 class Skipping:
-    """What skips inputs, if anything does, between the loop and its state.
+    """Skips examples, if a rule is chosen, between the loop and its state.
 
     Args:
-        order: The order in which inputs come, skipped ones left out.
-        skipper: What decides; None where all inputs are trained.
+        order: The order in which examples come, without the skipped ones.
+        skipper: Takes the decisions; None where all examples are trained.
     """
 
     def __init__(self, order: Order, skipper: Skipper | None) -> None:
         self.order, self._skipper = order, skipper
-        self._foresight: Foresight | None = None
+        self._due_steps: DueSteps | None = None
 
     @classmethod
     def of(
@@ -64,18 +58,19 @@ class Skipping:
         Args:
             config: The configuration.
             layout: The model's tables.
-            dataset: What is trained on.
+            dataset: The data set.
             rooms: The fast tier of each group, if there is one.
-            engine: Rows and dense part, for rules that look at them and for the control sample.
+            engine: Rows and dense part, for rules that copy rows and for the control sample.
         """
-        name = answers(config).skipping
-        if name == "none":
+        chosen = answers(config)
+        choice = rule_choice(chosen.skipping, config.skip.options, chosen.ordering)
+        if choice.kind is None:
             return cls(build.arranged(config, layout, dataset, rooms), None)
-        hot = build.hot_of(config, layout, dataset) if rule(name).needs_hot(config.skip) else None
+        hot = build.hot_of(config, layout, dataset) if choice.needs_hot_rows else None
         order = build.arranged(config, layout, dataset, rooms, hot)
-        context = Context(
+        context = RunContext(
             keys=config.skip,
-            reader=Reader(dataset.train),
+            reader=AccessReader(dataset.train),
             base=build.order_of(config, dataset),
             layout=layout,
             model=config.model.name,
@@ -83,17 +78,19 @@ class Skipping:
             seed=config.seed,
             tables=engine.tables,
             hot=hot,
-            hot_last=answers(config).ordering == "cold-first",
+            hot_last=chosen.ordering == "cold-first",
         )
         scorer = ExampleScorer(engine, build.placement_of(layout, dataset), dataset.train, SIZE)
-        split = answers(config).ordering == "split"  # its parts follow from the batches before
-        assert config.skip.lag is not None, "what a configuration leaves open is decided before"
-        skipper = Skipper(name, context, order, config.skip.lag, scorer, remember=split)
+        rule, lag = choice.kind(context, choice.options), config.skip.lag
+        assert lag is not None, "a resolved configuration has it"
+        # The parts of a batch depend on those before it, which are planned again after a stop.
+        remember = chosen.ordering == "split"
+        skipper = Skipper(chosen.skipping, rule, order, lag, scorer, remember=remember)
         return cls(skipper.order, skipper)
 
     @property
     def overhead(self) -> dict[str, float]:
-        """The seconds that it has taken so far, by what for."""
+        """The seconds that skipping has taken so far, by purpose."""
         return {} if self._skipper is None else self._skipper.overhead
 
     @property
@@ -101,93 +98,91 @@ class Skipping:
         """Whether a rule was chosen."""
         return self._skipper is not None
 
-    def passed(self, part: Part, batch_size: int, stack: ExitStack) -> Loader | None:
-        """The batches of all steps so far, where they are remembered.
+    def history(self, part: Part, batch_size: int, stack: ExitStack) -> Loader | None:
+        """The batches of all steps so far, where they are kept.
 
         Args:
-            part: Where the inputs are.
-            batch_size: Inputs of a batch.
+            part: Where the examples are.
+            batch_size: Examples of a batch.
             stack: Closes what is opened.
         """
-        order = None if self._skipper is None else self._skipper.passed()
-        if not order:
-            return None
-        return stack.enter_context(Loader(part, batch_size, order=order))
+        order = None if self._skipper is None else self._skipper.history()
+        return stack.enter_context(Loader(part, batch_size, order=order)) if order else None
 
     @property
-    def moves(self) -> Moving | None:
-        """Which rows a batch moves; None moves all."""
-        if self._skipper is None or not self._skipper.rule.FREEZES:
+    def moving_rows(self) -> Moving | None:
+        """Which rows a batch updates; None updates all."""
+        if self._skipper is None or not freezes(self._skipper.rule):
             return None
-        return self._skipper.moves
+        return self._skipper.moving_rows
 
-    def take_up(self, state: State, tensors: Mapping[str, Tensor] | None, hooks: Hooks) -> None:
-        """Begin, or go on from the tensors of a checkpoint.
+    def restore(self, state: State, tensors: Mapping[str, Tensor] | None, hooks: Hooks) -> None:
+        """Begin, or continue from the tensors of a checkpoint.
 
         Args:
-            state: Where the run stands.
+            state: The state of the run.
             tensors: Those of the checkpoint, if there is one.
-            hooks: Told if the run is too short for any skipping.
+            hooks: Receives a sentence if the run is too short for any skipping.
         """
         if self._skipper is None:
             return
         if tensors is not None:
-            kept = {
-                name.removeprefix(_SAVED): one
-                for name, one in tensors.items()
+            saved = {
+                name.removeprefix(_SAVED): tensor
+                for name, tensor in tensors.items()
                 if name.startswith(_SAVED)
             }
-            self._skipper.load_state_dict(state.skipping, kept, state.step)
+            self._skipper.load_state_dict(state.skipping, saved, state.step)
         elif too_short := self._skipper.rule.too_short():
             hooks.say(too_short)
 
     @property
     def wait(self) -> Callable[[], None] | None:
-        """Waits until the batch that was asked for is decided; None where all are."""
+        """Waits until the next batch is decided; None where all are."""
         return None if self._skipper is None else self._skipper.order.wait
 
-    def look_ahead(self) -> Foresight | None:
-        """From here on a thread plans ahead, and asks what is due; None where nothing ever is."""
-        self._foresight = None if self._skipper is None else self._skipper.foresight()
-        return self._foresight
+    def plan_ahead(self) -> DueSteps | None:
+        """A thread plans ahead from here on, and calls the result; None where nothing is due."""
+        self._due_steps = None if self._skipper is None else self._skipper.due_steps()
+        return self._due_steps
 
     def close(self) -> None:
-        """Take no more decisions: threads that wait for one are told."""
+        """Take no more decisions: threads that wait for one get an error."""
         if self._skipper is not None:
             self._skipper.decisions.close()
 
-    def awaits(self, plans: Sequence[Plan]) -> int:
-        """Of plans that were just stepped through, how many need not have said anything yet.
+    def outstanding(self, plans: Sequence[Plan]) -> int:
+        """How many of the steps just done may still be without results.
 
-        Not one where rows are looked at after the last of them, or where nobody can tell; otherwise
-        all of them: for what is read ahead those before must be known.
+        None of them where something is due after the last, or where no thread plans ahead;
+        otherwise all: the results of the steps before them must be there.
         """
-        foresight = self._foresight
-        return 0 if foresight is None or foresight.foreseen(plans[-1]) else len(plans)
+        due = self._due_steps is None or self._due_steps.includes(plans[-1])
+        return 0 if due else len(plans)
 
-    def after(self, heard: Sequence[Heard], state: State) -> list[dict[str, Any]]:
-        """Let it learn from steps, and decide what is due; the lines to report.
+    def update(self, steps: Sequence[FinishedStep], state: State) -> list[dict[str, Any]]:
+        """Learn from steps, and take the decisions that are due; returns the lines to report.
 
         Args:
-            heard: What the steps have said, in their order.
+            steps: The results of steps, in their order.
             state: Counts the time that it takes.
         """
         if self._skipper is None:
             return []
         with state.timed("plan"):
-            if self._foresight is None:
-                return self._skipper.after(heard)
-            return self._skipper.after(heard, self._foresight.foreseen)
+            if self._due_steps is None:
+                return self._skipper.update(steps)
+            return self._skipper.update(steps, self._due_steps.includes)
 
     def saved(self, state: State) -> dict[str, Tensor]:
-        """What a checkpoint holds of it; the rest is put into the state."""
+        """The tensors for a checkpoint; the rest is put into the state."""
         if self._skipper is None:
             return {}
-        state.skipping, kept = self._skipper.state_dict()
-        return {f"{_SAVED}{name}": one for name, one in kept.items()}
+        state.skipping, tensors = self._skipper.state_dict()
+        return {f"{_SAVED}{name}": tensor for name, tensor in tensors.items()}
 
     def summary(self, summary: Mapping[str, Any], state: State) -> dict[str, Any]:
-        """What it adds to the summary of a run."""
+        """The part of a run's summary about skipping."""
         if self._skipper is None:
             return {}
         return {"skipping": self._skipper.summary(summary, state.curve)}

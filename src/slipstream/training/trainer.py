@@ -19,7 +19,7 @@ from slipstream.models import Model
 from slipstream.pipeline.engine import Stepped
 from slipstream.pipeline.place.counting import found_out
 from slipstream.pipeline.schedule import crossed
-from slipstream.skip.heard import Heard
+from slipstream.skip.steps import FinishedStep
 from slipstream.tables.mover import Clock
 from slipstream.tables.plan import Plan, Planner
 from slipstream.tables.sizes import row_bytes
@@ -75,7 +75,7 @@ class Trainer:
         self._stack = stack
         self._saved, self._saved_at = self.state.apart_from_time(), time.monotonic()
         self._scores: tuple[int, str, Scores] | None = None
-        self._heard: list[Heard] = []  # steps that skipping is to learn from
+        self._finished: list[FinishedStep] = []  # steps that skipping is to learn from
         self._began: dict[int, int] = {}  # where the batches began of which nothing was said yet
         self.log_every = report_every(config.batch_size, self.total)
 
@@ -112,7 +112,7 @@ class Trainer:
             self.config, self.model.layout, self.dataset, self.rooms, self.engine
         )
         self.order = self.skipping.order
-        self.skipping.take_up(self.state, tensors, self.hooks)
+        self.skipping.restore(self.state, tensors, self.hooks)
         take_up_order(self.state, build.order_of(self.config, self.dataset), self.order)
         self.reports.open(length, "tensorboard" in self.config.log.trackers, self.state.position)
         if self.state.total != self.total:
@@ -139,20 +139,20 @@ class Trainer:
         loader = self._stack.enter_context(
             loader_of(self.config, self.dataset, self.order, self.rooms, tiered, self.skipping.wait)
         )
-        passed = self.skipping.passed(self.dataset.train, self.config.batch_size, self._stack)
+        history = self.skipping.history(self.dataset.train, self.config.batch_size, self._stack)
         with self.state.timed("plan"):
             plans = plans_from(
                 self.state,
-                Planner(tiered, moves=self.skipping.moves),
+                Planner(tiered, moves=self.skipping.moving_rows),
                 loader,
                 lambda: loader if ahead else self._batches(loader),
                 self._stop_if_asked,
-                again=tiered.remembers and not (self.skipping.on and passed is None),
-                passed=passed,
+                again=tiered.remembers and not (self.skipping.on and history is None),
+                passed=history,
             )
         # What is in the fast tier before the next plan is made: only then may a thread make it.
         self.engine.tables.keep(tiered.kept(), self.state.step)
-        foresight = self.skipping.look_ahead() if ahead else None
+        due_steps = self.skipping.plan_ahead() if ahead else None
         coming = gpu.prepared_plans(
             self.config,
             self.rooms,
@@ -161,7 +161,7 @@ class Trainer:
             position=self.state.position,
             total=self.total,
             stack=self._stack,
-            foresee=foresight,
+            foresee=due_steps,
         )
         self._stack.callback(self.skipping.close)  # before threads end that may wait for it
         self._what_is_due()
@@ -205,7 +205,7 @@ class Trainer:
             self._hear(self.engine.landed())
             self.engine.pass_by(plans[0])
             self._hear(self.engine.landed())
-            self._heard.append(Heard(plans[0], position, plans[0].labels[:0]))
+            self._finished.append(FinishedStep(plans[0], position, plans[0].labels[:0]))
             return
         for plan in plans:
             self._began[plan.step], position = position, plan.next_position
@@ -219,7 +219,7 @@ class Trainer:
                 self._stop()
             raise
         if self.skipping.on:
-            self._hear(self.engine.landed(but=self.skipping.awaits(plans)))
+            self._hear(self.engine.landed(but=self.skipping.outstanding(plans)))
 
     def _hear(self, said: Iterable[Stepped]) -> None:
         """Take what steps say of their batches, in their order."""
@@ -231,12 +231,12 @@ class Trainer:
             due = crossed(position, plan.next_position, self.log_every)
             self.reports.hear(plan, logits, due=due)
             if self.skipping.on:
-                self._heard.append(Heard(plan, position, logits))
+                self._finished.append(FinishedStep(plan, position, logits))
 
     def _learn(self) -> None:
         """Let skipping learn from what steps have said, and decide."""
-        heard, self._heard = self._heard, []
-        for line in self.skipping.after(heard, self.state):
+        steps, self._finished = self._finished, []
+        for line in self.skipping.update(steps, self.state):
             self.reports.write(line)
 
     def _hear_all(self) -> None:

@@ -6,7 +6,7 @@ from slipstream import Config, Dataset, Recipe, synthesize
 from slipstream.analyze.compare.comparison import Comparison
 from slipstream.analyze.compare.grid import Choices
 from slipstream.analyze.compare.presets import preset_settings, scaled_to
-from slipstream.skip.rules import RULES
+from slipstream.skip import RULES
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +30,8 @@ def test_every_setting_can_be_trained_and_has_a_label_of_its_own(data, tmp_path)
 
 
 def test_published_counts_are_scaled_to_the_data(data):
-    skip = scaled_to(Config(batch_size=10), Dataset.open(data)).skip
-    assert skip.warmup_batches == 6  # 6 of 255 batches are as 1,000 of 44,766
-    assert (skip.hot_memory, skip.sample_share) == ("12%", 1.0)
+    dataset = Dataset.open(data)
+    options = scaled_to(Config(batch_size=10, strategy="slipstream"), dataset).skip.options
+    # 6 of 255 batches are as 1,000 of 44,766.
+    assert options == {"warmup_batches": 6, "hot_memory": "12%", "sample_share": 1.0}
+    assert scaled_to(Config(batch_size=10), dataset).skip.options == {}

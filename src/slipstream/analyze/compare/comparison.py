@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from slipstream import gpu
@@ -39,10 +40,12 @@ class Comparison:
     def __init__(self, base: Config, choices: Choices, out: Path) -> None:
         self.dataset = Dataset.open(base.data)
         base = base.replace(data=str(Path(base.data).absolute()))
-        if choices.preset:
-            base = scaled_to(base, self.dataset)
         self.folder = Folder(out)
         self.runs = planned_runs(base, choices)
+        if choices.preset:
+            self.runs = [
+                replace(run, config=scaled_to(run.config, self.dataset)) for run in self.runs
+            ]
 
     def check(self, *, leave_out: bool, warn: Callable[[str], None]) -> None:
         """Find settings that cannot be trained before anything is trained.

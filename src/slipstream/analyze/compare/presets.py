@@ -8,7 +8,9 @@ from typing import Any
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.errors import ConfigError, did_you_mean
-from slipstream.skip.rules import RULES
+from slipstream.pipeline.strategies import answers
+from slipstream.skip import RULES
+from slipstream.skip.registry import option_names
 
 Keys = dict[str, Any]
 # The published method counts batches, bytes and sampled examples, and was measured on this much
@@ -25,18 +27,18 @@ def _skipping() -> Iterator[Keys]:
         yield {"strategy": strategy, "skip.rule": "none"}
         for target in _CONTROL_TARGETS:
             yield {"strategy": strategy, "skip.rule": "random", "skip.target": target}
-    yield {"strategy": "slipstream", "skip.rule": "random", "skip.hot_only": True}
+    yield {"strategy": "slipstream", "skip.rule": "random", "skip.options.hot_only": True}
     yield {"strategy": "slipstream"}
     yield {"strategy": "slipstream", "order.kind": "as-is"}
     yield {"strategy": "slipstream", "placement.kind": "slow"}
-    yield {"strategy": "slipstream", "skip.repeat": True}
+    yield {"strategy": "slipstream", "skip.options.repeat": True}
     for rule in RULES:
         if rule != "random":
             yield {"strategy": "plain", "skip.rule": rule}
     for rule in ("published", "value"):
         for target in (0.1, 0.5):
             yield {"strategy": "plain", "skip.rule": rule, "skip.target": target}
-    for key, value in (("h_f", 2), ("h_t", 0.001), ("warmup", 0.1)):
+    for key, value in (("options.h_f", 2), ("options.h_t", 0.001), ("warmup", 0.1)):
         yield {"strategy": "plain", "skip.rule": "published", f"skip.{key}": value}
     for key, value in (("interval", 0.02), ("interval", 0.2), ("warmup", 0.02)):
         yield {"strategy": "plain", "skip.rule": "value", f"skip.{key}": value}
@@ -53,15 +55,21 @@ def preset_settings(name: str) -> list[Keys]:
 
 
 def scaled_to(config: Config, dataset: Dataset) -> Config:
-    """The configuration with the counts of the published method scaled to a data set."""
+    """The configuration with the counts of the published method scaled to a data set.
+
+    Only options that its rule has, and that it does not set itself.
+    """
     examples = max(1, len(dataset.train))
     batches = round(examples / config.batch_size * _BATCHES / _OF_BATCHES)
-    keys = [
-        f"skip.warmup_batches={min(_BATCHES, max(1, batches))}",
-        f"skip.sample_share={min(1.0, round(_SAMPLED_EXAMPLES / examples, 4))}",
-    ]
+    scaled: dict[str, Any] = {
+        "warmup_batches": min(_BATCHES, max(1, batches)),
+        "sample_share": min(1.0, round(_SAMPLED_EXAMPLES / examples, 4)),
+    }
     elements = sum(table.rows for table in dataset.schema.tables)
     elements *= int(config.model.options.get("dim", 16))
     if elements * 4 * _HOT_SHARE < _HOT_BYTES:
-        keys.append(f"skip.hot_memory={_HOT_SHARE:.0%}")
-    return config.with_settings(keys)
+        scaled["hot_memory"] = f"{_HOT_SHARE:.0%}"
+    chosen = answers(config)
+    names = option_names(chosen.skipping, chosen.ordering)
+    options = {name: value for name, value in scaled.items() if name in names}
+    return config.replace(skip=config.skip.replace(options=options | config.skip.options))

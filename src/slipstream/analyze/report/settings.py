@@ -87,7 +87,7 @@ class Group:
             for each in self.settings
             if each.runs
             and each.runs[0].keys.get("skip.rule") == "random"
-            and not each.runs[0].keys.get("skip.hot_only")
+            and not each.runs[0].keys.get("skip.options.hot_only")
         ]
         for strategy in (setting.strategy, "plain"):
             controls = [each for each in random if each.strategy == strategy]

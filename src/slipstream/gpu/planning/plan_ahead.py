@@ -10,7 +10,7 @@ from slipstream.config import Config
 from slipstream.order import SEGMENT, InputOrder
 from slipstream.pipeline.place.tier import Room
 from slipstream.pipeline.strategies import answers
-from slipstream.skip.rules import rule as rule_of
+from slipstream.skip import rule_choice
 
 PREPARED = 3
 """Plans whose rows are on their way while a step is at work; of a GPU, so many times as many."""
@@ -189,10 +189,10 @@ def colder(config: Config) -> float:
 
     A rule may skip inputs that need none: then those that are left need all of them.
     """
-    rule = answers(config).skipping
-    if rule == "none" or not (rule_of(rule).LEAVES_COLD or config.skip.hot_only):
+    chosen = answers(config)
+    if not rule_choice(chosen.skipping, config.skip.options, chosen.ordering).skips_hot_first:
         return 1.0
-    most = max(config.skip.shares or (config.skip.target,))
+    most = max(config.skip.target_schedule or (config.skip.target,))
     return 1 / (1 - min(most, _MOST_SKIPPED))
 
 

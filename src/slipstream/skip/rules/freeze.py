@@ -1,4 +1,4 @@
-"""Rows that move no more are frozen; their inputs still train everything else."""
+"""Rows that hardly move are frozen; their examples still train everything else."""
 
 from __future__ import annotations
 
@@ -7,55 +7,60 @@ from typing import ClassVar
 
 import numpy as np
 
-from slipstream.data.inputs import Array
-from slipstream.skip.context import Context
-from slipstream.skip.rule import Drawn
-from slipstream.skip.rules.movement import Movement
-from slipstream.skip.search import Found, quantile
+from slipstream.arrays import Array
+from slipstream.config.section import Section
+from slipstream.skip.context import RunContext
+from slipstream.skip.rule import Candidates, RowTables
+from slipstream.skip.rules.movement import FreezeOptions, Movement
+from slipstream.skip.threshold import Threshold, quantile
 
 
 class Freeze(Movement):
-    """Trains every input, and leaves the wanted share of row updates out: what moves least.
+    """Trains every example, and leaves out the wanted share of row updates: those that move least.
 
-    A frozen row cannot move, and would be judged stale for ever: it is judged only if it was live
-    since the last snapshot, so that each is let go after an interval.
+    A frozen row cannot move, and would be judged stale for ever. So a row is judged only if it was
+    not frozen since the last snapshot, and each frozen row is released after an interval.
     """
 
-    EXPLORES: ClassVar[float] = 0.0
-    MAKES_UP: ClassVar[bool] = False
-    FREEZES: ClassVar[bool] = True
-    LEAVES_COLD: ClassVar[bool] = False
-    GATHERED: ClassVar[int] = 14
-    FROZEN: ClassVar[int] = 4
+    Options: ClassVar[type[Section]] = FreezeOptions
+    compensates: ClassVar[bool] = False
+    skips_hot_first: ClassVar[bool] = False
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        self._still = np.zeros(context.reader.rows, dtype=bool)
+    def __init__(self, context: RunContext, options: FreezeOptions) -> None:
+        super().__init__(context, options)
+        self._frozen = np.zeros(context.reader.rows, dtype=bool)
 
-    def live(self, rows: Array) -> Array:
+    @classmethod
+    def row_bytes(cls, epochs: int) -> tuple[int, int]:
+        """Also whether the row is frozen."""
+        del epochs
+        return 5, 4
+
+    def judged(self, rows: Array) -> Array:
         """Whether each row was not frozen by the decision before."""
-        return ~self._still[rows]
+        return ~self._frozen[rows]
 
-    def score(self, frozen: Mapping[str, Array], drawn: Drawn) -> Array:
-        """No input is skipped."""
-        del frozen
-        return np.full(len(drawn.accesses), np.inf)
+    def score(self, tables: RowTables, candidates: Candidates) -> Array:
+        """No example is skipped."""
+        del tables
+        return np.full(len(candidates), np.inf)
 
-    def search(self, frozen: Mapping[str, Array], drawn: Drawn, wanted: float) -> Found:
+    def decide(self, sample: Candidates, wanted: float) -> tuple[RowTables, Threshold]:
         """The movement below which the wanted share of row updates lies."""
-        found = quantile(frozen["moved"][drawn.accesses.rows()], wanted)
-        self._still = frozen["moved"] < found.threshold
-        return found
+        tables = self.row_tables()
+        threshold = quantile(tables["moved"][sample.accesses.rows()], wanted)
+        self._frozen = tables["moved"] < threshold.value
+        return tables, threshold
 
-    def still(self, frozen: Mapping[str, Array], threshold: float) -> Array | None:
+    def frozen_rows(self, tables: RowTables, threshold: float) -> Array | None:
         """The rows that move less than the threshold."""
-        return np.asarray(frozen["moved"] < threshold)
+        return np.asarray(tables["moved"] < threshold)
 
     def state_dict(self) -> dict[str, Array]:
-        """The snapshot, the touches since, and what is frozen."""
-        return super().state_dict() | {"still": self._still}
+        """The snapshot, the touches since then, and which rows are frozen."""
+        return {**super().state_dict(), "frozen": self._frozen}
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        """Go on with a snapshot."""
+        """Continue with a saved snapshot."""
         super().load_state_dict(state)
-        self._still[:] = state["still"]
+        self._frozen = np.array(state["frozen"])

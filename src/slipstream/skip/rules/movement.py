@@ -1,125 +1,108 @@
-"""Rows that move no more, judged rightly: by table, by how often they were touched, and anew."""
+"""Rows that hardly move any more: judged by table, by how often they were accessed, and anew."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
+from slipstream.config.kinds import Count, Portion, about
+from slipstream.config.section import Section
 from slipstream.skip.accesses import Accesses
-from slipstream.skip.calendar import Calendar
-from slipstream.skip.context import Context
-from slipstream.skip.counts import accesses_so_far
-from slipstream.skip.rule import ALL, Drawn, Rule
-from slipstream.skip.snapshots import Snapshot
-from slipstream.tables.plan import Plan
+from slipstream.skip.calendar import SnapshotCalendar
+from slipstream.skip.context import RunContext
+from slipstream.skip.hot import HotOptions
+from slipstream.skip.rule import ALL, Candidates, RowTables, SkipRule
+from slipstream.skip.snapshot import Snapshot
 
 
-class MovementCalendar(Calendar):
-    """A decision with the end of a snapshot that began when it was due.
+class FreezeOptions(HotOptions, frozen=True, kw_only=True):
+    """The options of `freeze`."""
 
-    The first snapshot begins an interval before the first decision. One that is still under way
-    when the next is due ends there.
+    min_touches: Annotated[
+        Count, about("Touches since the last snapshot from which a row is judged")
+    ] = 20
+
+
+class MovementOptions(FreezeOptions, frozen=True, kw_only=True):
+    """The options of `movement`."""
+
+    h_c: Annotated[Count | None, about("Tables of an example that must be stale; null is all")] = (
+        None
+    )
+    explore: Annotated[
+        Portion, about("Share of the examples to be skipped that is trained all the same")
+    ] = 0.02
+
+
+class Movement(SkipRule):
+    """Scores an example by its row that moves most.
+
+    The movement of a row is its largest change since the last decision, over the root of its
+    touches since then (noise alone grows like that) and over the size of its table's rows. A row
+    with fewer than `min_touches` touches is not judged: its examples are trained.
     """
 
-    def due(self, plan: Plan, before: int) -> bool:
-        """Also has snapshots begin, and go on."""
-        turns, context = self.turns, self.context
-        ended = turns.go_on()
-        if not turns.taken:
-            if plan.next_position >= context.first - context.every:
-                turns.begin()
-            return False
-        if super().due(plan, before):
-            if turns.under_way:
-                turns.finish()
-                ended = True
-            if not (ended and turns.compares):
-                ended = turns.begin()
-        return ended and turns.compares
+    Options: ClassVar[type[Section]] = MovementOptions
+    observes: ClassVar[Literal["nothing", "trained", "all"]] = "trained"
+    skips_hot_first: ClassVar[bool] = True
 
-
-class Movement(Rule):
-    """Scores an input by the row of it that moves most.
-
-    A row's movement is its largest change since the last decision, over the root of the times it
-    was touched since (noise alone grows like that) and over the size of its table's rows. A row
-    that was touched fewer than `skip.least_touches` times is not judged: its inputs are trained.
-    """
-
-    EXPLORES: ClassVar[float] = 0.02
-    SEES: ClassVar[tuple[bool, bool]] = (True, False)
-    NEEDS_HOT: ClassVar[bool] = True
-    GATHERED: ClassVar[int] = 13
-    FROZEN: ClassVar[int] = 4
-
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
+    def __init__(self, context: RunContext, options: FreezeOptions) -> None:
+        super().__init__(context, options)
         self._snapshot = Snapshot(context, context.hot_rows.rows)
-        self.calendar = MovementCalendar(context, self._snapshot)
-        self._touched, self._at_snapshot = accesses_so_far(context), accesses_so_far(context)
+        self.calendar: SnapshotCalendar = SnapshotCalendar(context)
+        self._touches = np.zeros(context.reader.rows, dtype=np.uint32)
 
-    def see(self, trained: Accesses | None, skipped: Accesses | None) -> None:
+    @classmethod
+    def row_bytes(cls, epochs: int) -> tuple[int, int]:
+        """A count, and the movement."""
+        del epochs
+        return 4, 4
+
+    def observe(self, trained: Accesses, skipped: Accesses | None) -> None:
         """Count the touches since the last snapshot."""
         del skipped
-        if self._snapshot.taken and trained is not None:
-            trained.count(self._touched)
+        if self._snapshot.exists:
+            trained.count(self._touches)
 
-    def due(self, plan: Plan, before: int) -> bool:
-        """Whether a decision is due; with a snapshot that begins, touches are counted anew."""
-        begun = self._snapshot.begun
-        due = super().due(plan, before)
-        if self._snapshot.begun > begun:
-            self._touched, self._at_snapshot = self._at_snapshot, self._touched
-            self._touched.fill(0)
-        return due
+    def snapshot(self) -> None:
+        """Copy the rows for the first time."""
+        self._snapshot.take()
 
-    def freeze(self) -> dict[str, Array]:
-        """How far each row has moved; infinitely where it is not judged."""
+    def row_tables(self) -> dict[str, Array]:
+        """The movement of each row; infinite where it is not judged."""
         rows = self._snapshot.rows
-        touched = self._at_snapshot[rows]
-        judged = self.live(rows) & (touched >= self.keys.least_touches)
-        size = np.maximum(self._snapshot.spread() * np.sqrt(np.maximum(touched, 1)), 1e-30)
-        relative = self._snapshot.moved() / size
+        change, spread = self._snapshot.take()
+        touches = self._touches[rows]
+        judged = self.judged(rows) & (touches >= self.options.min_touches)
+        size = np.maximum(spread * np.sqrt(np.maximum(touches, 1)), 1e-30)
         moved = np.full(self.context.reader.rows, np.inf, dtype=np.float32)
-        moved[rows] = np.where(judged, relative, np.inf)
+        moved[rows] = np.where(judged, change / size, np.inf)
+        self._touches.fill(0)
         return {"moved": moved}
 
-    def live(self, rows: Array) -> Array:
+    def judged(self, rows: Array) -> Array:
         """Whether each row could move at all since the last snapshot."""
         return np.ones(len(rows), dtype=bool)
 
-    def score(self, frozen: Mapping[str, Array], drawn: Drawn) -> Array:
-        """The movement of the row that moves most, or of so many tables as `skip.h_c` says."""
-        if self.keys.h_c is None:
-            return drawn.accesses.largest(frozen["moved"])
-        return drawn.accesses.enough(frozen["moved"], ALL, self.keys.h_c)
+    def score(self, tables: RowTables, candidates: Candidates) -> Array:
+        """The movement of the row that moves most, or of so many tables as `h_c` says."""
+        if self.options.h_c is None:
+            return candidates.accesses.largest(tables["moved"])
+        return candidates.accesses.bounds(tables["moved"], ALL, self.options.h_c)
 
-    def keeps(self, frozen: Mapping[str, Array]) -> Array | None:
-        """The row that moves most keeps an input."""
-        return frozen["moved"]
-
-    def too_short(self) -> str:
-        """Also where the only decision comes with the first batch, before anything has moved."""
-        if self.context.repeats or self.context.first > self.context.batch_size:
-            return super().too_short()
-        return (
-            "Nothing will be skipped: the first snapshot is taken after the first batch, and the "
-            "only decision would come with it. Set skip.warmup higher, or leave skip.repeat out."
-        )
+    def blocking(self, tables: RowTables) -> Array | None:
+        """The row that moves most keeps an example."""
+        return tables["moved"]
 
     def state_dict(self) -> dict[str, Array]:
-        """The snapshot, and the touches before it and since."""
-        touched = {"touched": self._touched}
-        if self._snapshot.under_way:
-            touched["at_snapshot"] = self._at_snapshot
-        return touched | self._snapshot.state_dict()
+        """The snapshot, and the touches since then."""
+        return {"touches": self._touches, **self._snapshot.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        """Go on with a snapshot."""
-        self._touched[:] = state["touched"]
-        if "at_snapshot" in state:
-            self._at_snapshot[:] = state["at_snapshot"]
+        """Continue with a saved snapshot."""
+        self._touches[:] = state["touches"]
         self._snapshot.load_state_dict(state)
+        self.calendar.copied = self._snapshot.exists

@@ -1,184 +1,211 @@
-"""Slipstream as it was published: inputs whose rows moved less than a threshold are dropped."""
+"""Slipstream as it was published: examples whose rows moved less than a threshold are dropped."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
-from slipstream.config import Skip
-from slipstream.data.inputs import Array
-from slipstream.skip.calendar import Calendar
+from slipstream.arrays import Array
+from slipstream.config.kinds import Amount, Count, Fraction, Positive, Proportion, about
+from slipstream.config.section import Section
+from slipstream.skip.calendar import Calendar, Due
 from slipstream.skip.chance import uniform
-from slipstream.skip.context import Context
-from slipstream.skip.rule import ALL, Drawn, Rule, Sample
-from slipstream.skip.search import Found, bisection
-from slipstream.skip.snapshots import Snapshot
+from slipstream.skip.context import RunContext
+from slipstream.skip.hot import HotOptions
+from slipstream.skip.rule import ALL, Candidates, RowTables, SkipRule
+from slipstream.skip.snapshot import Snapshot
+from slipstream.skip.threshold import Threshold, bisection
 from slipstream.tables.plan import Plan
 
 if TYPE_CHECKING:
     from slipstream.skip.classifier import Classifier
 
-WARMUP = {"tbsm": 0.05}
-TOLERANCE = {"tbsm": 0.02}
-ROWS_OF_A_LIST = {"tbsm": 4}
-"""What was published for TBSM; for DLRM, and here for other models, it is what stands below."""
-_WARMUP, _TOLERANCE = 0.03, 0.08
+WARMUP, TOLERANCE = 0.03, 0.08
+TBSM_WARMUP, TBSM_TOLERANCE, TBSM_ROWS_OF_A_LIST = 0.05, 0.02, 4
+
+
+class PublishedOptions(HotOptions, frozen=True, kw_only=True):
+    """The options of `published`."""
+
+    warmup_batches: Annotated[Amount, about("Hot batches before snapshot A")] = 1000
+    sample_share: Annotated[
+        Fraction, about("Share of the coming hot examples on which the threshold is searched")
+    ] = 0.001
+    tolerance: Annotated[
+        Proportion | None,
+        about("How far the share may be from the target; null is 0.02 for tbsm, else 0.08"),
+    ] = None
+    max_movement: Annotated[Positive, about("The largest threshold of movement")] = 0.1
+    max_search_steps: Annotated[Count, about("Steps of the search at most")] = 25
+    h_t: Annotated[
+        Positive | None, about("The movement below which a row is stale; null searches it")
+    ] = None
+    h_c: Annotated[Count | None, about("Tables of an example that must be stale; null is all")] = (
+        None
+    )
+    h_c_list: Annotated[
+        Count | None,
+        about("Stale rows of a table that is accessed several times; null is 4 for tbsm, else all"),
+    ] = None
+    repeat: Annotated[bool, about("Decide anew every skip.interval of the hot examples")] = False
 
 
 class PublishedCalendar(Calendar):
-    """When snapshots A and B are due: that is measured in hot inputs, trained and skipped.
+    """Snapshots A and B after so many hot examples, trained and skipped; B is with a decision.
 
     Args:
         context: The run.
-        snapshot: Of the hot rows.
-        first: Hot inputs before A.
-        second: Hot inputs before B.
-        every: Hot inputs from there to the next one, if it is repeated.
+        first: Hot examples before A.
+        second: Hot examples before B.
+        every: Hot examples from there to the next decision; None takes no other.
 
     Attributes:
-        seen: Hot inputs so far.
-        compared: Whether B has begun.
+        seen: Hot examples so far.
+        copied: Whether there was snapshot A.
+        decided: Whether there was snapshot B.
     """
 
-    def __init__(
-        self, context: Context, snapshot: Snapshot, first: int, second: int, every: int
-    ) -> None:
-        super().__init__(context, snapshot)
+    def __init__(self, context: RunContext, first: int, second: int, every: int | None) -> None:
+        super().__init__(context)
         self._first, self.second, self._every = first, second, every
-        self.seen, self.compared = 0, False
+        self.seen, self.copied, self.decided = 0, False, False
 
-    def due(self, plan: Plan, before: int) -> bool:
-        """Have A and B begin when they are due; a decision is with the end of B."""
+    def after(self, plan: Plan, before: int) -> Due:
+        """Count the hot examples of the step."""
         del before
-        turns, repeat = self.turns, self.context.keys.repeat
-        ended = turns.go_on() and turns.compares
-        had = self.seen
+        seen_before = self.seen
         for numbers in (plan.numbers[: plan.n_valid].numpy(), plan.skipped):
             if numbers is not None:
                 self.seen += int(self.context.hot_rows(numbers).sum())
         if plan.next_position >= len(self.context.base):
-            return False
-        if not turns.taken:
-            # At the earliest with the first hot inputs: before them nothing of theirs has moved.
-            if self.seen >= max(1, self._first):
-                turns.begin()
-            return False
+            return Due.NOTHING
+        if not self.copied:
+            # At the earliest with the first hot examples: before them no hot row has moved.
+            self.copied = self.seen >= max(1, self._first)
+            return Due.SNAPSHOT if self.copied else Due.NOTHING
         if self.seen < self.second:
-            return False
-        passed = [(at - self.second) // self._every for at in (had, self.seen)]
-        if not self.compared or (repeat and passed[1] > passed[0]):
-            self.compared = True
-            comparing = turns.under_way and turns.compares
-            turns.finish()
-            if ended or comparing:
-                return True
-            return turns.begin(renew=bool(repeat))
-        return ended
+            return Due.NOTHING
+        if self.decided:
+            if self._every is None:
+                return Due.NOTHING
+            then, now = ((at - self.second) // self._every for at in (seen_before, self.seen))
+            return Due.DECISION if now > then else Due.NOTHING
+        self.decided = True
+        return Due.DECISION
 
 
-class Published(Rule):
-    """Snapshot A after `skip.warmup_batches` hot batches, B after a share of all hot ones more.
+class Published(SkipRule):
+    """Snapshot A after `warmup_batches` hot batches, B after a share of all hot batches more.
 
-    A hot row is stale if no element of it moved by the threshold or more in between. A hot input is
-    dropped for good if enough of its rows are stale. Decided once, unless `skip.repeat` is set.
+    A hot row is stale if no element of it moved by the threshold or more in between. A hot example
+    is dropped for good if enough of its rows are stale. Decided once, unless `repeat` is set.
     """
 
-    NEEDS_HOT: ClassVar[bool] = True
-    MAKES_UP: ClassVar[bool] = False
-    GATHERED: ClassVar[int] = 5
-    FROZEN: ClassVar[int] = 4
+    Options: ClassVar[type[Section]] = PublishedOptions
+    skips_hot_first: ClassVar[bool] = True
+    compensates: ClassVar[bool] = False
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        keys, size = self.keys, context.batch_size
-        hot = context.hot_rows.inputs[: context.base.per_epoch]
-        self._hot_inputs = int(hot.sum())
-        warmup = WARMUP.get(context.model, _WARMUP) if keys.warmup is None else keys.warmup
-        batches = math.ceil(self._hot_inputs / size)
+    def __init__(self, context: RunContext, options: PublishedOptions) -> None:
+        super().__init__(context, options)
+        keys, size = context.keys, context.batch_size
+        hot = context.hot_rows.examples[: context.base.per_epoch]
+        self._hot_examples = int(hot.sum())
+        published = TBSM_WARMUP if context.model == "tbsm" else WARMUP
+        warmup = published if keys.warmup is None else keys.warmup
+        batches = math.ceil(self._hot_examples / size)
         self._snapshot = Snapshot(context, context.hot_rows.rows)
+        every = max(1, round(keys.interval * self._hot_examples)) if options.repeat else None
+        first = options.warmup_batches
         self.calendar: PublishedCalendar = PublishedCalendar(
-            context,
-            self._snapshot,
-            first=keys.warmup_batches * size,
-            second=(round(warmup * batches) + keys.warmup_batches) * size,
-            every=max(1, round(keys.interval * self._hot_inputs)),
+            context, first * size, (round(warmup * batches) + first) * size, every
         )
 
     @classmethod
-    def decides_once(cls, keys: Skip) -> bool:
-        """As published, unless it is to be repeated."""
-        return not keys.repeat
+    def row_bytes(cls, epochs: int) -> tuple[int, int]:
+        """The movement."""
+        del epochs
+        return 0, 4
 
-    def freeze(self) -> dict[str, Array]:
-        """How far each hot row has moved since the last snapshot; others have infinitely."""
+    def snapshot(self) -> None:
+        """Snapshot A."""
+        self._snapshot.take()
+
+    def row_tables(self) -> dict[str, Array]:
+        """How far each hot row has moved since the last snapshot; other rows infinitely."""
         moved = np.full(self.context.reader.rows, np.inf, dtype=np.float32)
-        moved[self._snapshot.rows] = self._snapshot.moved()
+        moved[self._snapshot.rows], _ = self._snapshot.take()
         return {"moved": moved}
 
-    def sample(self, classifier: Classifier, position: int) -> Sample:
-        """A share of the hot inputs that are left in this epoch."""
+    def sample(self, classifier: Classifier, position: int) -> Candidates:
+        """A share of the hot examples that are left in this epoch."""
         base = self.context.base
         epoch = position // base.per_epoch
-        numbers = base.numbers(epoch * base.per_epoch, (epoch + 1) * base.per_epoch)
-        hot = numbers[self.context.hot_rows(numbers)]
-        left = hot[self.calendar.seen - epoch * self._hot_inputs :]
-        drawn = uniform(self.context.seed, "sample", left, epoch) <= self.keys.sample_share
-        share = len(left) / max(1, (epoch + 1) * base.per_epoch - position)
-        return Sample(classifier.drawn(left[drawn], epoch), share)
+        end = (epoch + 1) * base.per_epoch
+        numbers = base.numbers(end - base.per_epoch, end)
+        hot = np.flatnonzero(self.context.hot_rows(numbers))
+        left = hot[self.calendar.seen - epoch * self._hot_examples :]
+        drawn_numbers = uniform(self.context.seed, "sample", numbers[left], epoch)
+        sample = left[drawn_numbers <= self.options.sample_share]
+        candidates = classifier.candidates(numbers[sample], end - base.per_epoch + sample)
+        share = len(left) / max(1, end - position)
+        return Candidates(candidates.accesses, candidates.chance, candidates.positions, share)
 
-    def score(self, frozen: Mapping[str, Array], drawn: Drawn) -> Array:
-        """The movement below which enough of an input's rows lie; a cold input's is infinite."""
-        moved, all_of = frozen["moved"], drawn.accesses.largest(frozen["moved"])
-        in_table = self.keys.h_c_list or ROWS_OF_A_LIST.get(self.context.model, ALL)
-        if in_table == ALL and self.keys.h_c is None:
-            return all_of
-        enough = drawn.accesses.enough(moved, in_table, self.keys.h_c or ALL)
-        return np.where(np.isinf(all_of) & (all_of > 0), np.inf, enough)
+    def score(self, tables: RowTables, candidates: Candidates) -> Array:
+        """The movement below which enough of an example's rows lie; a cold one's is infinite."""
+        moved, accesses = tables["moved"], candidates.accesses
+        largest = accesses.largest(moved)
+        in_list = TBSM_ROWS_OF_A_LIST if self.context.model == "tbsm" else ALL
+        in_table = self.options.h_c_list or in_list
+        if in_table == ALL and self.options.h_c is None:
+            return largest
+        bounds = accesses.bounds(moved, in_table, self.options.h_c or ALL)
+        return np.where(np.isposinf(largest), np.inf, bounds)
 
-    def search(self, frozen: Mapping[str, Array], drawn: Drawn, wanted: float) -> Found:
-        """The published search, or the threshold that was given."""
-        scores, given = self.score(frozen, drawn), self.keys.h_t
-        if given is not None:
-            share = float((scores < given).mean()) if len(scores) else 0.0
-            return Found(given, share, wanted, len(scores), "skip.h_t is set")
-        tolerance = self.keys.tolerance
-        if tolerance is None:
-            tolerance = TOLERANCE.get(self.context.model, _TOLERANCE)
-        most, rounds = self.keys.most_movement, self.keys.rounds
-        return bisection(scores, wanted, tolerance, most=most, rounds=rounds)
+    def decide(self, sample: Candidates, wanted: float) -> tuple[RowTables, Threshold]:
+        """The published search, or the threshold that is set."""
+        tables, options = self.row_tables(), self.options
+        scores = self.score(tables, sample)
+        if options.h_t is not None:
+            share = float((scores < options.h_t).mean()) if len(scores) else 0.0
+            why = "skip.options.h_t is set"
+            return tables, Threshold(options.h_t, share, wanted, len(scores), why)
+        published = TBSM_TOLERANCE if self.context.model == "tbsm" else TOLERANCE
+        tolerance = published if options.tolerance is None else options.tolerance
+        largest, steps = options.max_movement, options.max_search_steps
+        return tables, bisection(scores, wanted, tolerance, largest=largest, steps=steps)
 
-    def keeps(self, frozen: Mapping[str, Array]) -> Array | None:
-        """The row that moves most keeps an input."""
-        return frozen["moved"]
+    def blocking(self, tables: RowTables) -> Array | None:
+        """The row that moves most keeps an example."""
+        return tables["moved"]
 
     def state_dict(self) -> dict[str, Array]:
-        """The snapshot, and the hot inputs so far."""
-        about = [self.calendar.seen, self.calendar.compared]
-        seen = {"seen": np.array(about, dtype=np.int64)}
-        return seen | self._snapshot.state_dict()
+        """The snapshot, and the hot examples so far."""
+        about = [self.calendar.seen, self.calendar.decided]
+        return {"seen": np.array(about, dtype=np.int64), **self._snapshot.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        """Go on with a snapshot."""
-        # Checkpoints of 0.1.0 before its release begin with one more number.
-        self.calendar.seen, compared = (int(one) for one in state["seen"][-2:])
-        self.calendar.compared = bool(compared)
+        """Continue with a saved snapshot."""
+        seen, decided = state["seen"].tolist()
         self._snapshot.load_state_dict(state)
+        self.calendar.seen, self.calendar.decided = seen, bool(decided)
+        self.calendar.copied = self._snapshot.exists
 
     def too_short(self) -> str:
-        """Whether the hot inputs of the run end before the second snapshot."""
+        """Whether the hot examples of the run end before the second snapshot."""
         context, size = self.context, self.context.batch_size
-        hot, second = self._hot_inputs * context.base.epochs, self.calendar.second
-        # Where all inputs come mixed, those behind the decision may be cold.
+        hot, second = self._hot_examples * context.base.epochs, self.calendar.second
+        # Where all examples come mixed, those behind the decision may be cold.
         late = context.late if context.hot_last and context.base.epochs == 1 else 0
         if second + late < hot and second + context.late < len(context.base):
             return ""
-        holds = f" and that holds {self.keys.lag} batches later" if context.late else ""
+        lag, first = context.keys.lag, self.options.warmup_batches
+        holds = f" and that holds {lag} batches later" if context.late else ""
         return (
             f"Nothing will be skipped: the published rule decides after {second // size:,} "
-            f"batches of hot inputs ({self.keys.warmup_batches:,} before snapshot A){holds}, and "
-            f"this run has {hot // size:,}. Set skip.warmup_batches lower, or skip.hot_memory "
+            f"batches of hot examples ({first:,} before snapshot A){holds}, and this run has "
+            f"{hot // size:,}. Set skip.options.warmup_batches lower, or skip.options.hot_memory "
             "higher."
         )

@@ -2,46 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from slipstream.config import Skip
-from slipstream.data.inputs import Array
-from slipstream.skip.rule import Drawn, Rule
-from slipstream.skip.search import Found
+from slipstream.arrays import Array
+from slipstream.config.kinds import about
+from slipstream.config.section import Section
+from slipstream.skip.hot import HotOptions
+from slipstream.skip.rule import Candidates, RowTables, SkipRule
+from slipstream.skip.threshold import Threshold
 
 
-class Random(Rule):
+class RandomOptions(HotOptions, frozen=True, kw_only=True):
+    """The options of `random`; those of hot rows matter with `hot_only`."""
+
+    hot_only: Annotated[bool, about("Skip examples of which all rows are hot, and no others")] = (
+        False
+    )
+
+
+class Random(SkipRule):
     """Skips the wanted share of examples, each with the same chance.
 
-    With `skip.hot_only` it skips hot examples only: the control of rules that skip no others.
+    With `hot_only` it skips hot examples only: the control of rules that skip no others.
     """
 
-    LEAVES_COLD: ClassVar[bool] = False
+    Options: ClassVar[type[Section]] = RandomOptions
 
-    @classmethod
-    def needs_hot(cls, keys: Skip) -> bool:
-        """Only hot examples are skipped if the option says so."""
-        return keys.hot_only
+    def score(self, tables: RowTables, candidates: Candidates) -> Array:
+        """The random number of each example; with `hot_only` cold ones are never skipped."""
+        del tables
+        if not self.options.hot_only:
+            return candidates.chance
+        hot = self.context.hot_rows.of(candidates.accesses)
+        return np.where(hot, candidates.chance, np.inf)
 
-    def score(self, frozen: Mapping[str, Array], drawn: Drawn) -> Array:
-        """The chance of each example; cold ones are never skipped with `hot_only`."""
-        del frozen
-        if not self.keys.hot_only:
-            return drawn.chance
-        return np.where(self.context.hot_rows.of(drawn.accesses), drawn.chance, np.inf)
+    def decide(self, sample: Candidates, wanted: float) -> tuple[RowTables, Threshold]:
+        """Without `hot_only` the threshold is the share."""
+        if self.options.hot_only:
+            return super().decide(sample, wanted)
+        return {}, Threshold(wanted, wanted, wanted, len(sample))
 
-    def search(self, frozen: Mapping[str, Array], drawn: Drawn, wanted: float) -> Found:
-        """Without `hot_only` chances are even, and nothing is searched."""
-        if self.keys.hot_only:
-            return super().search(frozen, drawn, wanted)
-        return Found(wanted, wanted, wanted, len(drawn.chance))
-
-    def keeps(self, frozen: Mapping[str, Array]) -> Array | None:
+    def blocking(self, tables: RowTables) -> Array | None:
         """With `hot_only` any row that is not hot keeps an example."""
-        del frozen
-        if not self.keys.hot_only:
+        del tables
+        if not self.options.hot_only:
             return None
         return np.where(self.context.hot_rows.mask, -np.inf, 1.0).astype(np.float32)

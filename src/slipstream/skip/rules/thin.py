@@ -1,52 +1,62 @@
-"""Negatives thinned: where positives are rare, each is worth many negatives."""
+"""Negatives thinned: where positives are rare, a negative teaches little."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
+from msgspec import Meta
 
-from slipstream.data.inputs import Array
-from slipstream.skip.rule import Drawn, Rule
-from slipstream.skip.search import Found
+from slipstream.arrays import Array
+from slipstream.config.kinds import about
+from slipstream.config.section import Section
+from slipstream.skip.rule import Candidates, RowTables, SkipRule
+from slipstream.skip.threshold import Threshold
 
-_MOST = 0.99  # of the negatives at most: what is corrected by them must be there
+_MOST = 0.99  # of the negatives: the others carry the correction
 
 
-class Thin(Rule):
+class ThinOptions(Section, frozen=True, kw_only=True):
+    """The options of `thin`."""
+
+    keep_negatives: Annotated[
+        Annotated[float, Meta(ge=0.01, le=1)] | None,
+        about("The chance with which a negative is trained; null follows from skip.target"),
+    ] = None
+
+
+class Thin(SkipRule):
     """Trains all positives, and each negative with the same chance.
 
-    The chance is `skip.keep_negatives`, or the one that skips the wanted share. Trained inputs
-    have their log-odds corrected by it, so predictions stay those of the whole data.
+    The log-odds of trained examples are corrected by that chance, so predictions stay those of the
+    whole data.
     """
 
-    CHANCES: ClassVar[bool] = True
-    LEAVES_COLD: ClassVar[bool] = False
+    Options: ClassVar[type[Section]] = ThinOptions
 
-    def score(self, frozen: Mapping[str, Array], drawn: Drawn) -> Array:
-        """The chance of each negative; positives are never skipped."""
-        del frozen
-        return np.where(drawn.labels > 0, np.inf, drawn.chance)
+    def score(self, tables: RowTables, candidates: Candidates) -> Array:
+        """The random number of each negative; positives are never skipped."""
+        del tables
+        return np.where(candidates.labels > 0, np.inf, candidates.chance)
 
-    def search(self, frozen: Mapping[str, Array], drawn: Drawn, wanted: float) -> Found:
-        """The chance with which a negative is skipped."""
-        del frozen
-        n, kept = len(drawn.labels), self.keys.keep_negatives
-        negatives = float((drawn.labels <= 0).mean()) if n else 0.0
-        if kept is not None:
-            return Found(1 - kept, (1 - kept) * negatives, wanted, n, "skip.keep_negatives is set")
+    def decide(self, sample: Candidates, wanted: float) -> tuple[RowTables, Threshold]:
+        """The threshold is the chance with which a negative is skipped."""
+        n, keep = len(sample), self.options.keep_negatives
+        negatives = float((sample.labels <= 0).mean()) if n else 0.0
+        if keep is not None:
+            why = "skip.options.keep_negatives is set"
+            return {}, Threshold(1 - keep, (1 - keep) * negatives, wanted, n, why)
         if wanted > negatives * _MOST:
             why = f"only {100 * negatives:.1f} % of the sample are negatives"
-            return Found(_MOST, negatives * _MOST, wanted, n, why)
-        return Found(wanted / negatives if wanted else 0.0, wanted, wanted, n)
+            return {}, Threshold(_MOST, negatives * _MOST, wanted, n, why)
+        return {}, Threshold(wanted / negatives if wanted else 0.0, wanted, wanted, n)
 
-    def logit_offset(
-        self, frozen: Mapping[str, Array], threshold: float, drawn: Drawn
+    def log_odds_offset(
+        self, tables: RowTables, threshold: float, candidates: Candidates
     ) -> Array | None:
-        """Of positives all are trained, of negatives 1 - threshold."""
-        del frozen
+        """All positives are trained, and 1 - threshold of the negatives."""
+        del tables
         if threshold <= 0:
             return None
-        return np.full(len(drawn.chance), -math.log1p(-threshold), dtype=np.float32)
+        return np.full(len(candidates), -math.log1p(-threshold), dtype=np.float32)

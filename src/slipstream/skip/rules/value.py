@@ -1,54 +1,71 @@
-"""Least left to learn: rows that were accessed often have little to gain from one more input."""
+"""Least left to learn: a row that was accessed often gains little from another example."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
-from slipstream.data.inputs import Array
+import numpy as np
+
+from slipstream.arrays import Array
+from slipstream.config.kinds import Portion, about
+from slipstream.config.section import Section
 from slipstream.skip.accesses import Accesses
-from slipstream.skip.context import Context
-from slipstream.skip.counts import accesses_so_far, left_to_learn
-from slipstream.skip.rule import Drawn, Rule
+from slipstream.skip.context import RunContext
+from slipstream.skip.rule import Candidates, RowTables, SkipRule
 
 
-class Value(Rule):
-    """Scores an input by the sum over its rows of 1 / (trained accesses so far + 1).
+class ValueOptions(Section, frozen=True, kw_only=True):
+    """The options of `value`."""
 
-    What one more example adds to the estimate of something seen n times falls like 1 / n.
+    explore: Annotated[
+        Portion, about("Share of the examples to be skipped that is trained all the same")
+    ] = 0.02
+
+
+class Value(SkipRule):
+    """Scores an example by the sum over its rows of 1 / (trained accesses so far + 1).
+
+    What another example adds to the estimate of a row seen n times falls like 1 / n.
     """
 
-    EXPLORES: ClassVar[float] = 0.02
-    SEES: ClassVar[tuple[bool, bool]] = (True, False)
-    GATHERED: ClassVar[int] = 4
-    FROZEN: ClassVar[int] = 4
+    Options: ClassVar[type[Section]] = ValueOptions
+    observes: ClassVar[Literal["nothing", "trained", "all"]] = "trained"
+    skips_hot_first: ClassVar[bool] = True
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        self._counts = accesses_so_far(context)
+    def __init__(self, context: RunContext, options: ValueOptions) -> None:
+        super().__init__(context, options)
+        self._counts = np.zeros(context.reader.rows, dtype=np.uint32)
 
-    def see(self, trained: Accesses | None, skipped: Accesses | None) -> None:
-        """Count the accesses that were trained; what was skipped has taught nothing."""
+    @classmethod
+    def row_bytes(cls, epochs: int) -> tuple[int, int]:
+        """A count, and 1 / (count + 1)."""
+        del epochs
+        return 4, 4
+
+    def observe(self, trained: Accesses, skipped: Accesses | None) -> None:
+        """Count the accesses of trained examples; skipped ones have taught nothing."""
         del skipped
-        assert trained is not None, "SEES says so"
         trained.count(self._counts)
 
-    def freeze(self) -> dict[str, Array]:
-        """What one more access teaches each row."""
-        return {"left": left_to_learn(self._counts)}
+    def row_tables(self) -> dict[str, Array]:
+        """What another access teaches each row."""
+        left = self._counts.astype(np.float32)
+        left += np.float32(1)
+        return {"left_to_learn": np.reciprocal(left, out=left)}
 
-    def score(self, frozen: Mapping[str, Array], drawn: Drawn) -> Array:
-        """What is left to learn from each input."""
-        return drawn.accesses.sums(frozen["left"])
+    def score(self, tables: RowTables, candidates: Candidates) -> Array:
+        """What is left to learn from each example."""
+        return candidates.accesses.sums(tables["left_to_learn"])
 
-    def keeps(self, frozen: Mapping[str, Array]) -> Array | None:
-        """The row with most to learn keeps an input."""
-        return frozen["left"]
+    def blocking(self, tables: RowTables) -> Array | None:
+        """The row with most left to learn keeps an example."""
+        return tables["left_to_learn"]
 
     def state_dict(self) -> dict[str, Array]:
         """The counts."""
         return {"counts": self._counts}
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        """Go on counting."""
+        """Continue with saved counts."""
         self._counts[:] = state["counts"]

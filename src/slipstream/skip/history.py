@@ -1,4 +1,4 @@
-"""Which inputs every step has trained and skipped: enough to plan all of them again."""
+"""The examples that each step has trained and skipped: enough to plan the steps again."""
 
 from __future__ import annotations
 
@@ -7,27 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.order import Chunk, Cut, InputOrder
 from slipstream.skip.bits import bits_of, set_bits
 
 
-class Passed:
-    """The steps of a run so far, as an order that gives their batches again.
+class SkipHistory:
+    """The steps of a run so far, as an order that has their batches again.
 
-    Decisions that hold no more are forgotten, and so is why inputs were skipped; a placement that
-    learns from the batches needs only to know which ones were. It takes a bit for each input, and
-    8 bytes for each step.
+    A placement that learns from the batches needs the examples of earlier steps, also those whose
+    decisions are forgotten. It takes a bit for each example, and 8 bytes for each step.
 
     Args:
-        base: The order of all inputs.
+        base: The order of all examples.
         decision: The number of a decision for the batches: any that is still known.
 
     Example:
-        >>> passed = Passed(InputOrder(6))
-        >>> passed.add(0, 3, np.array([1]))
-        >>> passed.add(3, 6, np.array([3, 5]))
-        >>> [cut.numbers.tolist() for cut in passed.cuts(0, 2)]
+        >>> history = SkipHistory(InputOrder(6))
+        >>> history.add(0, 3, np.array([1]))
+        >>> history.add(3, 6, np.array([3, 5]))
+        >>> [cut.numbers.tolist() for cut in history.cuts(0, 2)]
         [[0, 2], [4]]
     """
 
@@ -37,28 +36,28 @@ class Passed:
         self._ends: list[int] = []
 
     def add(self, start: int, stop: int, skipped: Array) -> None:
-        """Take note of a step.
+        """Add a step.
 
         Args:
             start: Its first position.
-            stop: The one behind its last.
-            skipped: The inputs in between that it skipped.
+            stop: The position behind its last.
+            skipped: The examples in between that it skipped.
         """
         self._ends.append(stop)
         if len(skipped):
-            here = np.isin(self._base.numbers(start, stop), skipped)
-            set_bits(self._skipped, start + np.flatnonzero(here))
+            among = np.isin(self._base.numbers(start, stop), skipped)
+            set_bits(self._skipped, start + np.flatnonzero(among))
 
     @property
     def rows(self) -> int:
-        """Inputs in the part."""
+        """Examples in the part."""
         return self._base.rows
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
     def arguments(self) -> dict[str, Any]:
-        """What makes it another sequence if it differs, and the number of epochs."""
+        """The arguments that determine the sequence, and the number of epochs."""
         return self._base.arguments()
 
     def asks(self, position: int) -> int | None:
@@ -67,10 +66,10 @@ class Passed:
         return None
 
     def tell(self, number: int, loss: float) -> None:
-        """Nothing is asked for."""
+        """No decision needs a loss."""
 
     def chunks(self, start: int = 0, step: int = 1) -> Iterator[Chunk | None]:
-        """All inputs of the steps, skipped or not."""
+        """All examples of the steps, skipped or not."""
         del step
         yield Chunk(range(start, len(self)), self._base.numbers(start, len(self)))
 
@@ -92,7 +91,7 @@ class Passed:
         return {"ends": np.array(self._ends, dtype=np.int64), "skipped": self._skipped}
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        """Go on with those of another one, of as many epochs or another number of them."""
+        """Continue with saved steps, also of a run with another number of epochs."""
         self._ends = state["ends"].tolist()
         known = min(len(self._skipped), len(state["skipped"]))
         self._skipped[:known] = state["skipped"][:known]

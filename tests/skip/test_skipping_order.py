@@ -8,13 +8,13 @@ from random_datasets import orders
 
 from slipstream.order import Apart, InputOrder, Rates
 from slipstream.skip.decision import Decisions
-from slipstream.skip.order import Skipped, Verdict
+from slipstream.skip.order import SkippingOrder, Verdict
 
 
 def judge(decision, positions, numbers):
     """Skips by number, and by the decision; a verdict that depends on nothing else."""
     if decision.trains_all:
-        return Verdict(np.ones(len(numbers), dtype=bool))
+        return Verdict(np.ones(len(numbers), dtype=bool), np.zeros(len(numbers), np.float32))
     train = (numbers * 31 + decision.number * 7) % 10 >= decision.threshold
     return Verdict(train, numbers.astype(np.float32) + decision.number)
 
@@ -34,7 +34,7 @@ def walk(order, batch_size, *, lag=3, every=4, start=None, world=1, most=None):
     position = 0
     if start is not None:
         position, decisions.done, decisions.all = start
-    skipped = Skipped(order, judge, decisions, most)
+    skipped = SkippingOrder(order, judge, decisions, most)
     shares = [skipped.cuts(position, batch_size, rank=r, world_size=world) for r in range(world)]
     made = []
     for step in zip(*shares, strict=True):
@@ -106,7 +106,7 @@ def test_resumed_at_any_step_the_same_batches_follow(base, kind, batch_size, sto
 def test_a_decision_holds_from_a_fixed_batch_on_however_far_ahead_is_read():
     for at_once in (1, 5):  # batches that are read before any of them is trained
         decisions = Decisions(lag=6)
-        cuts = Skipped(InputOrder(2000), judge, decisions).cuts(0, 10)
+        cuts = SkippingOrder(InputOrder(2000), judge, decisions).cuts(0, 10)
         waiting, by = [], []
         while True:
             while len(waiting) < at_once:
@@ -124,7 +124,7 @@ def test_a_decision_holds_from_a_fixed_batch_on_however_far_ahead_is_read():
 
 def test_what_is_read_too_far_ahead_waits_for_its_decision():
     decisions = Decisions(lag=2)
-    cuts = Skipped(InputOrder(100), judge, decisions).cuts(0, 10)
+    cuts = SkippingOrder(InputOrder(100), judge, decisions).cuts(0, 10)
     assert [next(cuts) is None for _ in range(5)] == [False, False, False, True, True]
     decisions.done = 1
     assert next(cuts).numbers.tolist() == list(range(30, 40))
@@ -132,7 +132,7 @@ def test_what_is_read_too_far_ahead_waits_for_its_decision():
 
 def test_a_loader_that_begins_anew_meets_the_same_decisions():
     decisions = Decisions(lag=2)
-    order = Skipped(InputOrder(400), judge, decisions)
+    order = SkippingOrder(InputOrder(400), judge, decisions)
     cuts = order.cuts(0, 10)
     for _ in range(3):
         next(cuts)
@@ -149,7 +149,7 @@ def test_where_all_are_skipped_a_batch_without_inputs_uses_them_up():
     decisions = Decisions(lag=1)
     decisions.take(10, {})
     decisions.done = 100
-    (cut,) = Skipped(InputOrder(50), judge, decisions).cuts(0, 10)
+    (cut,) = SkippingOrder(InputOrder(50), judge, decisions).cuts(0, 10)
     assert len(cut.numbers) == 0
     assert len(cut.skipped) == cut.next_position == 50
 
@@ -158,7 +158,7 @@ def test_where_all_are_skipped_a_decision_comes_before_too_many_are():
     decisions = Decisions(lag=2)
     decisions.take(10, {})
     decisions.done = 100
-    cuts = Skipped(InputOrder(300), judge, decisions, most=20).cuts(0, 10)
+    cuts = SkippingOrder(InputOrder(300), judge, decisions, most=20).cuts(0, 10)
     used = []
     for cut in cuts:
         used.append((len(cut.numbers), cut.next_position))
@@ -177,7 +177,7 @@ def test_with_nothing_to_skip_the_batches_are_those_of_the_order(kind):
         plain.tell(segment, 0.5)
         order.tell(segment, 0.5)
     decisions = Decisions(lag=10**6)
-    both = zip(plain.cuts(0, 16), Skipped(order, judge, decisions).cuts(0, 16), strict=True)
+    both = zip(plain.cuts(0, 16), SkippingOrder(order, judge, decisions).cuts(0, 16), strict=True)
     for one, other in both:
         assert one.numbers.tolist() == other.numbers.tolist()
         assert one.next_position == other.next_position

@@ -1,4 +1,4 @@
-"""What steps have said, looked at together: the same as looked at one by one."""
+"""The results of steps, many at a time: the same run as one by one."""
 
 from types import SimpleNamespace
 
@@ -6,23 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_runs import clicks, config, lines, reported
+from small_runs import clicks, config, lines, reported, skip_rule
 
-from slipstream.skip.heard import Heard, groups
-from slipstream.skip.rules import RULES
+from slipstream.skip import RULES
 from slipstream.skip.skipper import Skipper
+from slipstream.skip.steps import FinishedStep, groups
 from slipstream.training.loop import train
 
 SETTINGS = (
     "shuffle=true",
     "skip.warmup=0.1",
     "skip.interval=0.2",
-    "skip.warmup_batches=3",
-    "skip.sample_share=0.5",
-    "skip.most_movement=1",
-    "skip.tolerance=0.2",
-    "skip.least_touches=2",
-    "skip.hot_sample=1",
     "skip.lag=40",
 )
 
@@ -39,15 +33,15 @@ def _few_reports(monkeypatch):
 def test_a_group_has_one_decision_and_no_input_twice_and_ends_where_something_may_be_due(
     steps, per_epoch
 ):
-    heard, position = [], 0
+    finished, position = [], 0
     for number, (inputs, decision, ends) in enumerate(steps):
         plan = SimpleNamespace(
             step=number, next_position=position + inputs, decision=decision, ends=ends
         )
-        heard.append(Heard(plan, position, None))
+        finished.append(FinishedStep(plan, position, None))
         position += inputs
-    found = list(groups(heard, lambda plan: plan.ends, per_epoch, None))
-    assert [one for group in found for one in group.steps] == heard
+    found = list(groups(finished, lambda plan: plan.ends, per_epoch))
+    assert [one for group in found for one in group.steps] == finished
     for group in found:
         assert {one.plan.decision for one in group.steps} == {group.decision}
         assert not any(one.plan.ends for one in group.steps[:-1])
@@ -57,28 +51,29 @@ def test_a_group_has_one_decision_and_no_input_twice_and_ends_where_something_ma
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "freeze"])
-def test_a_run_whose_steps_are_heard_late_and_together_is_that_of_steps_heard_at_once(
-    rule, tmp_path, monkeypatch
-):
+def test_results_that_come_late_and_together_make_the_same_run(rule, tmp_path, monkeypatch):
     random = np.random.default_rng(7)
     columns = {"user": (60 * random.random(500) ** 4).astype(int), "ad": random.integers(0, 9, 500)}
     data = clicks(500, labels=(random.random(500) < 0.3).astype(int), columns=columns)
-    wanted = config(*SETTINGS, f"skip.rule={rule}", strategy="plain", batch_size=7, epochs=2)
+    options = {"warmup_batches": 3, "tolerance": 0.2} if rule == "published" else {}
+    wanted = config(
+        *SETTINGS, *skip_rule(rule, **options), strategy="plain", batch_size=7, epochs=2
+    )
     one_by_one = train(data, wanted, tmp_path / "one-by-one")
-    after, told, waiting, many = Skipper.after, [], [], []
+    update, due_steps, waiting, many = Skipper.update, [], [], []
 
-    def late(self, heard):
-        told.extend([self.foresight()] if not told else [])
-        due = [told[0](one.plan, one.before) for one in heard]
-        waiting.extend(heard)
-        if heard and not any(due) and len(waiting) < 16:
+    def late(self, steps):
+        due_steps.extend([self.due_steps()] if not due_steps else [])
+        due = [due_steps[0](step.plan, step.before) for step in steps]
+        waiting.extend(steps)
+        if steps and not any(due) and len(waiting) < 16:
             return []
         many.append(len(waiting))
         now = list(waiting)
         waiting.clear()
-        return after(self, now, told[0].foreseen)
+        return update(self, now, due_steps[0].includes)
 
-    monkeypatch.setattr(Skipper, "after", late)
+    monkeypatch.setattr(Skipper, "update", late)
     together = train(data, wanted, tmp_path / "together")
     assert max(many) > 4
     assert together["inputs_skipped"] == one_by_one["inputs_skipped"] > 0

@@ -1,0 +1,76 @@
+"""How far embedding rows have moved: a copy of some of them, compared with the rows later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from slipstream.arrays import Array
+from slipstream.skip.context import RunContext
+
+_AT_ONCE = 1 << 14  # rows
+
+
+class Snapshot:
+    """A copy of some rows, in every table of the model that has them.
+
+    Args:
+        context: The run.
+        rows: The rows, numbered through all tables of the data set; rising.
+    """
+
+    def __init__(self, context: RunContext, rows: Array) -> None:
+        self.rows, self._tables = rows, context.tables
+        self._places = context.places(rows)
+        self._dims = [self._tables.stores[group].group.dim for group, _, _ in self._places]
+        self._copies: list[Array] = []
+        # The sum of squares of each copy.
+        self._squares = np.zeros(len(self._places))
+
+    @property
+    def exists(self) -> bool:
+        """Whether the rows have been copied."""
+        return bool(self._copies)
+
+    def take(self) -> tuple[Array, Array]:
+        """Copy the rows as they are now.
+
+        Returns:
+            For each row the largest change of an element since the copy before, and the root mean
+            square of its table's rows in the copy before.
+        """
+        self._tables.settle()
+        moved, spread = (np.zeros(len(self.rows), dtype=np.float32) for _ in range(2))
+        first = not self.exists
+        for number, (group, places_of_rows, places) in enumerate(self._places):
+            store, dim = self._tables.stores[group], self._dims[number]
+            if first:
+                self._copies.append(np.zeros((len(places), dim), dtype=np.float32))
+            copy = self._copies[number]
+            mean = self._squares[number] / (len(places) * dim)
+            spread[places_of_rows] = np.maximum(spread[places_of_rows], np.sqrt(mean))
+            for start in range(0, len(places), _AT_ONCE):
+                some = slice(start, start + _AT_ONCE)
+                fields = store.record.split(store.records[places[some]])
+                now = np.asarray(store.weights(fields, full=True).numpy(), dtype=np.float32)
+                if not first:
+                    change = np.abs(now - copy[some]).max(axis=1)
+                    moved[places_of_rows[some]] = np.maximum(moved[places_of_rows[some]], change)
+                copy[some] = now
+            self._squares[number] = np.dot(copy.ravel(), copy.ravel())
+        return moved, spread
+
+    def state_dict(self) -> dict[str, Array]:
+        """The copies, if there are any."""
+        if not self.exists:
+            return {}
+        return {f"copy.{k}": copy for k, copy in enumerate(self._copies)} | {
+            "squares": self._squares
+        }
+
+    def load_state_dict(self, state: Mapping[str, Array]) -> None:
+        """Continue with saved copies."""
+        if "squares" in state:
+            self._copies = [np.array(state[f"copy.{k}"]) for k in range(len(self._places))]
+            self._squares = np.array(state["squares"])
