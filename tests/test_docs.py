@@ -71,7 +71,6 @@ TOO_LONG = {
     "placement.md",
     "predict.md",
     "prepare.md",
-    "skipping.md",
     "synthetic.md",
 }
 
