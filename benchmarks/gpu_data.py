@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slipstream.data.inputs import Inputs
+from slipstream.data.inputs import Examples
 from slipstream.data.schema import Column, Schema, Table
 from slipstream.data.synthetic.drift import Drift
 from slipstream.data.synthetic.generator import ExampleGenerator
-from slipstream.data.synthetic.shapes import SHAPES, ColumnShape, Shape, TableShape
+from slipstream.data.synthetic.shapes import SHAPES, ColumnShape, DataShape, TableShape
 from slipstream.data.synthetic.synth import pack
 from slipstream.data.synthetic.teacher import Labels, OracleScores, Teacher
 from slipstream.data.writer import DatasetWriter
@@ -50,7 +50,7 @@ class Made(NamedTuple):
         return f"{self.shape}-{self.exponent:g}-{self.inputs}-{self.smaller}"
 
 
-def shape_of(made: Made) -> Shape:
+def shape_of(made: Made) -> DataShape:
     """The tables and columns of a data set."""
     shape = SHAPES["criteo-kaggle"]
     if made.shape == "terabyte":
@@ -58,7 +58,7 @@ def shape_of(made: Made) -> Shape:
         tables = tuple(TableShape(name, rows) for name, rows in sizes.items())
         mixing = {name for name, rows in sizes.items() if rows < 3000}
         columns = tuple(ColumnShape(name, name, mixes=name in mixing) for name in sizes)
-        shape = Shape("criteo-terabyte", tables, columns, positives=0.03, dense=13)
+        shape = DataShape("criteo-terabyte", tables, columns, positives=0.03, dense=13)
     fewer = (replace(one, rows=max(3, one.rows // made.smaller)) for one in shape.tables)
     return replace(shape, tables=tuple(fewer)).with_exponent(made.exponent)
 
@@ -85,7 +85,7 @@ def make(made: Made, folder: Path) -> Path:
         label="click",
     )
 
-    def pack_chunk(numbers: np.ndarray) -> tuple[Inputs, Labels]:
+    def pack_chunk(numbers: np.ndarray) -> tuple[Examples, Labels]:
         raw = generator.draw(numbers)
         labels = teacher.label(raw)
         return pack(raw, labels.labels, schema, ids), labels

@@ -27,7 +27,7 @@ MEMORY = 2 << 30
 MIB = 1 << 20
 WATCHED = """
 import json, sys, threading, time
-from slipstream.data.prepare.room import anonymous_memory
+from slipstream.data.prepare.resource_limits import anonymous_memory
 peak, done = 0, False
 def watch():
     global peak

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from slipstream.data.batch import Batch, Together
+from slipstream.data.batch import Batch, ReadBlock
 from slipstream.pipeline.place.tier import Room
 from slipstream.tables.spec import Feature, Layout, TableSpec
 
@@ -25,7 +25,7 @@ def batches_of(rows, sizes, capacity, draw, at_once=1):
         some = sizes[first : first + at_once]
         block = torch.from_numpy(whole[first : first + at_once])
         inputs = torch.arange(block.shape[0] * capacity).view(-1, capacity)
-        together = Together({"ids": block, "numbers": inputs}, sum(some), len(some))
+        together = ReadBlock({"ids": block, "numbers": inputs}, sum(some), len(some))
         for column, size in enumerate(rows):
             skewed = draw.random(n) ** 4 * size
             ids[:n, column] = skewed.astype(np.int32)
@@ -41,7 +41,7 @@ def batches_of(rows, sizes, capacity, draw, at_once=1):
                 torch.from_numpy(ids),
                 n,
                 position,
-                together=together if len(some) > 1 else None,
+                read_block=together if len(some) > 1 else None,
                 place=number - first,
             )
         )

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from slipstream.background import Ahead, little_interrupted
+from slipstream.background import BackgroundIterator, low_latency_interpreter
 
 
 def threads():
@@ -21,7 +21,7 @@ def test_items_come_in_order_and_only_a_few_are_made_ahead():
             produced.append(number)
             yield number
 
-    with Ahead(numbers(), 3) as ahead:
+    with BackgroundIterator(numbers(), 3) as ahead:
         for number in ahead:
             assert len(produced) <= number + 4
             assert number == produced[number]
@@ -34,7 +34,7 @@ def test_an_error_comes_after_what_was_made_before_it():
         yield 1
         raise ValueError("no more")
 
-    with Ahead(numbers(), 2) as ahead:
+    with BackgroundIterator(numbers(), 2) as ahead:
         assert next(ahead) == 1
         with pytest.raises(ValueError, match="no more"):
             next(ahead)
@@ -47,7 +47,7 @@ def test_closing_ends_the_thread_whatever_is_left():
             time.sleep(1e-3)
             yield 0
 
-    ahead = Ahead(numbers(), 2)
+    ahead = BackgroundIterator(numbers(), 2)
     assert next(ahead) == 0
     ahead.close()
     assert not threads()
@@ -63,7 +63,7 @@ def test_a_generator_is_closed_when_its_thread_ends():
         finally:
             ended.append(threading.current_thread().name)
 
-    with Ahead(numbers(), 2) as ahead:
+    with BackgroundIterator(numbers(), 2) as ahead:
         next(ahead)
     assert ended == ["slipstream-ahead"]
 
@@ -72,7 +72,7 @@ def test_threads_switch_often_and_all_garbage_is_collected_rarely_until_the_last
     before = sys.getswitchinterval(), gc.get_threshold()
     first, second = ExitStack(), ExitStack()
     for stack in (first, second):
-        stack.enter_context(little_interrupted())
+        stack.enter_context(low_latency_interpreter())
         assert sys.getswitchinterval() < before[0]
         assert gc.get_threshold()[:2] == before[1][:2]
         if sys.version_info < (3, 14):  # later ones collect bit by bit

@@ -1,41 +1,44 @@
-"""Makes things in a thread of its own, a few ahead of who takes them."""
+"""Work in background threads, a few items ahead of the consumer."""
 
 from __future__ import annotations
 
 import gc
 import sys
 import threading
-from collections.abc import Generator, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
+S = TypeVar("S")
 T = TypeVar("T")
 _END = object()
-_SWITCH = 300e-6  # a small part of the time of plans that travel together
-_COLLECTIONS = 1000  # of younger garbage before one of all: minutes of steps
-_inside = 0  # how often what is said of both holds now
-_before: list[Any] = []  # what held before
+_SWITCH = 300e-6  # seconds: a small part of the time of a group of plans
+_COLLECTIONS = 1000  # of younger garbage before a full one: minutes of steps
+_inside = 0  # how many threads are inside `low_latency_interpreter`
+_before: list[Any] = []  # the settings before the first of them
 _lock = threading.Lock()
 
 
-class Ahead(Generic[T]):
-    """What an iterator gives, made by a thread; what it raises is raised here in its turn.
+class BackgroundIterator(Generic[T]):
+    """Runs an iterator in a thread; an error of the iterator is raised in its turn.
 
     Args:
-        things: The iterator; nobody else may ask it for anything.
-        waiting: How many may wait to be taken.
-        name: Of the thread.
+        items: The iterator; nothing else may use it.
+        waiting: The most items that are ready and not consumed.
+        name: The name of the thread.
 
     Example:
-        >>> with Ahead(iter("abc"), 2) as letters:
+        >>> with BackgroundIterator(iter("abc"), 2) as letters:
         ...     list(letters)
         ['a', 'b', 'c']
     """
 
-    def __init__(self, things: Iterator[T], waiting: int, name: str = "ahead") -> None:
-        self._things = things
-        self._made: SimpleQueue[tuple[object, BaseException | None]] = SimpleQueue()
+    def __init__(self, items: Iterator[T], waiting: int, name: str = "ahead") -> None:
+        self._items = items
+        self._ready: SimpleQueue[tuple[object, BaseException | None]] = SimpleQueue()
         self._wanted: SimpleQueue[bool] = SimpleQueue()
         for _ in range(waiting):
             self._wanted.put(True)
@@ -49,51 +52,94 @@ class Ahead(Generic[T]):
     def __next__(self) -> T:
         if self._ended:
             raise StopIteration
-        thing, error = self._made.get()
+        item, error = self._ready.get()
         self._wanted.put(True)
         if error is not None:
             self._ended = True
             raise error
-        if thing is _END:
+        if item is _END:
             self._ended = True
             raise StopIteration
-        return thing  # type: ignore[return-value]
+        return item  # type: ignore[return-value]
 
-    def __enter__(self) -> Ahead[T]:
+    def __enter__(self) -> BackgroundIterator[T]:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """End the thread; what was made and not taken is given up."""
+        """End the thread and drop the items that are ready."""
         self._wanted.put(False)
         self._thread.join()
         self._ended = True
 
     def _work(self) -> None:
         error: BaseException | None = None
-        thing: object = None
-        while thing is not _END and self._wanted.get():
+        item: object = None
+        while item is not _END and self._wanted.get():
             try:
-                thing = next(self._things, _END)
+                item = next(self._items, _END)
             except BaseException as problem:
-                thing, error = _END, problem
-            self._made.put((thing, error))
-        # Whatever it has open, other threads among it, ends with this thread.
-        if isinstance(self._things, Generator):
-            self._things.close()
+                item, error = _END, problem
+            self._ready.put((item, error))
+        # A generator's open resources, such as other threads, end with this thread.
+        if isinstance(self._items, Generator):
+            self._items.close()
+
+
+def map_in_threads(
+    function: Callable[[S], T], items: Iterable[S], threads: int = 2, waiting: int = 2
+) -> Iterator[tuple[S, T]]:
+    """Each item with the result of a function, in order, computed by a pool of threads.
+
+    An error of `items` is raised after the results of the items before it.
+
+    Args:
+        function: Called with each item, in a thread.
+        items: The items; they are produced in the consumer's thread.
+        threads: The size of the pool.
+        waiting: The most items that are not consumed.
+
+    Example:
+        >>> list(map_in_threads(abs, [-1, 2]))
+        [(-1, 1), (2, 2)]
+    """
+    pending: deque[tuple[S, Future[T]]] = deque()
+    failure: Exception | None = None
+    source = iter(items)
+    with ThreadPoolExecutor(threads, "slipstream-map") as pool:
+        try:
+            while True:
+                try:
+                    item = next(source)
+                except StopIteration:
+                    break
+                except Exception as error:
+                    failure = error
+                    break
+                pending.append((item, pool.submit(function, item)))
+                if len(pending) > waiting:
+                    first, future = pending.popleft()
+                    yield first, future.result()
+            while pending:
+                first, future = pending.popleft()
+                yield first, future.result()
+            if failure is not None:
+                raise failure
+        finally:
+            for _, future in pending:
+                future.cancel()
 
 
 @contextmanager
-def little_interrupted() -> Iterator[None]:
-    """Let threads wait for the interpreter as briefly as a GPU's steps ask for.
+def low_latency_interpreter() -> Iterator[None]:
+    """Shorten the waits for the interpreter lock, and collect old garbage rarely.
 
-    A thread that comes back from compiled code waits for the interpreter lock as long as another
-    may hold it: by default that is many steps of a GPU. Much less would be worse, since each change
-    from one thread to another takes time, too. And a collection of all garbage, which looks at
-    everything that libraries have made when they were imported, takes as long as hundreds of steps:
-    it comes far more rarely than by default, while young garbage is collected as ever.
+    A thread that returns from compiled code waits for the interpreter lock as long as another
+    thread may hold it: by default as long as many steps of a GPU. A much shorter interval would
+    cost more in changes of threads. A collection of all garbage takes as long as hundreds of steps,
+    so it is far rarer here; young garbage is collected as usual.
     """
     global _inside
     with _lock:

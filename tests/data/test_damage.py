@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slipstream import DataError, Dataset, Lists, from_arrays, verify
-from slipstream.data.inputs import Inputs, Ragged
+from slipstream.data.inputs import Examples, Ragged
 from slipstream.data.manifest import read_manifest
 
 
@@ -132,7 +132,7 @@ def test_an_id_out_of_range_is_named_with_file_column_and_value(folder, tmp_path
     def change(inputs, counts):
         inputs.ids[7, 0] = 51
 
-    monkeypatch.setattr(Inputs, "check_ids", lambda *_: None)
+    monkeypatch.setattr(Examples, "check_ids", lambda *_: None)
     problems = _rewritten(folder, tmp_path / "bad", change)
     assert any("00000.ids" in p and "id 51" in p and "'one'" in p for p in problems)
 
@@ -169,6 +169,6 @@ def test_list_offsets_that_fall_are_named_with_their_file(folder, tmp_path, monk
         offsets[5], offsets[4] = offsets[4], offsets[-1]
         inputs.lists["many"] = Ragged(inputs.lists["many"].values, offsets)
 
-    monkeypatch.setattr(Inputs, "check", lambda *_: None)
+    monkeypatch.setattr(Examples, "check", lambda *_: None)
     problems = _rewritten(folder, tmp_path / "bad", change)
     assert any("many.offsets does not rise" in problem for problem in problems)

@@ -24,7 +24,7 @@ from slipstream import (
 from slipstream.data import batch as batch_module
 from slipstream.data.batch import BatchReader
 from slipstream.data.gather import Gather
-from slipstream.data.inputs import Inputs
+from slipstream.data.inputs import Examples
 from slipstream.order import Cut
 
 
@@ -213,7 +213,7 @@ def test_ids_of_64_bits_are_read(tmp_path):
     table = Table("wide", 2**31 + 10, 0)
     schema = Schema((table,), (Column("w", "wide"),))
     ids = np.arange(2**31, 2**31 + 10, dtype=np.int64)[:, None]
-    inputs = Inputs(np.zeros(10, np.float32), ids, np.empty((10, 0), np.float32))
+    inputs = Examples(np.zeros(10, np.float32), ids, np.empty((10, 0), np.float32))
     (batch,) = Loader(Part("train", schema, [inputs]), 16)
     assert batch.ids.dtype == torch.int64
     assert batch.ids[:10, 0].tolist() == ids[:, 0].tolist()

@@ -273,11 +273,11 @@ def test_what_was_found_when_batches_were_read_gives_the_same_plans(data):
     wanted = list(map(contents, cold.place(batches, 1)))
     looked_at = {}
     for batch in batches:
-        if batch.together is not None:
-            read = looked_at.setdefault(id(batch.together), batch.together)
-            looked_at[id(batch.together)] = replace(read, seen=read.seen or cold.look(read))
+        if batch.read_block is not None:
+            read = looked_at.setdefault(id(batch.read_block), batch.read_block)
+            looked_at[id(batch.read_block)] = replace(read, seen=read.seen or cold.on_read(read))
     seen = [
-        one if one.together is None else replace(one, together=looked_at[id(one.together)])
+        one if one.read_block is None else replace(one, read_block=looked_at[id(one.read_block)])
         for one in batches
     ]
     assert list(map(contents, cold.place(seen, 1))) == wanted

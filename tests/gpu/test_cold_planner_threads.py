@@ -60,7 +60,7 @@ def test_threads_that_stall_at_random_give_the_plans_of_one_thread_with_little_r
 
 
 class _AsFarAsItMay:
-    """As `Ahead`, by no thread: as much is made ahead of who takes it as may be."""
+    """As `BackgroundIterator`, by no thread: as much is made ahead of who takes it as may be."""
 
     def __init__(self, things, waiting, name):
         self._things, self._waiting, self._made = things, waiting, []
@@ -86,7 +86,7 @@ class _AsFarAsItMay:
 @given(st.data())
 def test_slots_that_are_handed_out_as_late_as_may_be_give_the_same_plans(data):
     wanted, by_threads = planned(data, 40, longest=12)
-    with mock.patch.object(planning_cold, "Ahead", _AsFarAsItMay):
+    with mock.patch.object(planning_cold, "BackgroundIterator", _AsFarAsItMay):
         assert by_threads() == wanted
 
 

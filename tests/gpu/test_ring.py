@@ -13,7 +13,7 @@ from gpu.test_arena import DEVICE
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstream.data.batch import Together
+from slipstream.data.batch import ReadBlock
 from slipstream.errors import SlipstreamError
 from slipstream.gpu.step.step_buffers import PageCursor
 from slipstream.gpu.streams import Event
@@ -166,7 +166,7 @@ def test_inputs_are_sent_to_their_pages_whether_read_at_once_or_one_by_one(apart
         "dense": draw.random((4, 3, 2), dtype=np.float32),
         "ids": draw.integers(0, 9, (4, 3, 1), dtype=np.int32),
     }
-    together = Together({name: torch.from_numpy(one) for name, one in arrays.items()}, 12, 4)
+    together = ReadBlock({name: torch.from_numpy(one) for name, one in arrays.items()}, 12, 4)
     one = {name: [torch.from_numpy(array[n]) for n in range(4)] for name, array in arrays.items()}
     nothing, empty = Moves(NONE, NONE), torch.empty(0, dtype=torch.int64)
     touched = Touched(empty, torch.zeros(1, dtype=torch.int64), empty)
@@ -174,7 +174,7 @@ def test_inputs_are_sent_to_their_pages_whether_read_at_once_or_one_by_one(apart
     plans = [
         Plan(n + 1, torch.arange(3), 3, 3 * n, one["labels"][n], one["dense"][n],
              one["weights"][n], None, (group,), ids=one["ids"][n],
-             together=None if n in apart else together, place=n)
+             read_block=None if n in apart else together, place=n)
         for n in range(4)
     ]  # fmt: skip
     packing = Packing(layout, 3, 2, room_for(needs(plans[0])), number, columns=1)

@@ -30,12 +30,12 @@ def walk(order, position, batch_size, losses, decisions=(), world=1):
     """The cuts of all ranks from a position on, and what was decided on the way."""
     decided = [*decisions]
     for number, loss in decided:
-        order.tell(number, loss)
+        order.report_loss(number, loss)
     cuts, made = None, []
     while True:
-        number = order.asks(position)
+        number = order.pending_decision(position)
         if number is not None:
-            order.tell(number, losses[number])
+            order.report_loss(number, losses[number])
             decided.append((number, losses[number]))
         if cuts is None:
             shares = [
@@ -135,8 +135,8 @@ def test_what_is_not_decided_is_waited_for():
     first = [next(cuts), next(cuts)]
     assert first[-1].next_position == 10
     assert next(cuts) is None
-    order.tell(order.asks(10), 0.5)
-    assert order.asks(10) is None
+    order.report_loss(order.pending_decision(10), 0.5)
+    assert order.pending_decision(10) is None
     assert next(cuts).next_position > 10
 
 
@@ -144,11 +144,11 @@ def test_the_rate_is_cut_when_the_loss_rises_and_raised_after_four_falls():
     rates = Rates(lag=1)
     losses = [9, 8, 7, 6, 5, 4, 4, 3, 2, 1, 5, 6, 7, 8, 9, 10, 11, 12]
     for segment, loss in enumerate(losses):
-        rates.tell(segment, loss)
+        rates.report_loss(segment, loss)
     after = [rates.of(segment + 1) for segment in range(len(losses))]
     assert after == [50, 50, 50, 50, 100, 100, 100, 100, 100, 100, 50, 25, 12, 6, 3, 1, 1, 1]
     with pytest.raises(ConfigError, match="comes after"):
-        rates.tell(3, 0.5)
+        rates.report_loss(3, 0.5)
 
 
 def test_at_a_fixed_rate_of_100_all_cold_inputs_of_an_epoch_come_first_and_no_loss_is_asked_for():

@@ -39,12 +39,12 @@ def walk(order, batch_size, *, lag=3, every=4, start=None, world=1, most=None):
     made = []
     for step in zip(*shares, strict=True):
         if step[0] is None:
-            assert order.asks(position) is not None, "waits for nothing but a loss"
-            order.tell(order.asks(position), 0.5)
+            assert order.pending_decision(position) is not None, "waits for nothing but a loss"
+            order.report_loss(order.pending_decision(position), 0.5)
             continue
-        number = order.asks(step[0].next_position)
+        number = order.pending_decision(step[0].next_position)
         if number is not None:
-            order.tell(number, 0.5)
+            order.report_loss(number, 0.5)
         position = step[0].next_position
         decisions.done += 1
         if decisions.done % every == 0:
@@ -174,8 +174,8 @@ def test_with_nothing_to_skip_the_batches_are_those_of_the_order(kind):
     base = InputOrder(500, seed=3, epochs=2)
     plain, order = arranged(base, kind), arranged(base, kind)
     for segment in range(60 if kind == "apart" else 0):
-        plain.tell(segment, 0.5)
-        order.tell(segment, 0.5)
+        plain.report_loss(segment, 0.5)
+        order.report_loss(segment, 0.5)
     decisions = Decisions(lag=10**6)
     both = zip(plain.cuts(0, 16), SkippingOrder(order, judge, decisions).cuts(0, 16), strict=True)
     for one, other in both:

@@ -32,8 +32,8 @@ def test_every_order_has_the_examples_of_the_part_and_no_others(kind, shuffle):
     numbers = []
     for cut in order.cuts(0, 16):
         numbers += list(cut.numbers)
-        if (number := order.asks(cut.next_position)) is not None:
-            order.tell(number, 0.5)
+        if (number := order.pending_decision(cut.next_position)) is not None:
+            order.report_loss(number, 0.5)
     assert sorted(numbers) == sorted([*range(120, 400)] * 2)
 
 

@@ -204,12 +204,12 @@ class _Pair:
 
     def _report_loss(self, position: int) -> None:
         """Report the loss that the order needs, as training does."""
-        if (number := self.order.asks(position)) is not None:
+        if (number := self.order.pending_decision(position)) is not None:
             few = first_inputs(self.dataset.validation, RATE_INPUTS)
             self._settle()
             scores = evaluate(self.theirs, self.resident, few, self.config.batch_size)
             assert scores["logloss"] is not None, "checked before training began"
-            self.order.tell(number, scores["logloss"])
+            self.order.report_loss(number, scores["logloss"])
 
     def _settle(self) -> None:
         for engine in (self.ours, self.theirs):

@@ -13,9 +13,9 @@ from slipstream.errors import ConfigError, did_you_mean
 from slipstream.number_format import compact, size
 
 if TYPE_CHECKING:  # torch takes seconds to import: commands import it when they run
+    from slipstream.arrays import Array
     from slipstream.data.dataset import Dataset, Part
     from slipstream.data.dictionary import Dictionary
-    from slipstream.data.inputs import Array
 
 app = typer.Typer(
     help="Look at a packed data set, check it, read it.",

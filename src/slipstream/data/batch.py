@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from slipstream.arrays import Array
 from slipstream.data.copying import count_up
 from slipstream.data.dataset import Part
 from slipstream.data.gather import PAGE, Gather, page_start
-from slipstream.data.inputs import Array, Ragged
+from slipstream.data.inputs import Ragged
 from slipstream.data.layout import Field, fixed_fields
 from slipstream.order import Cut, joined
 from slipstream.quick import quick
@@ -34,19 +35,19 @@ class ListBatch:
     offsets: Tensor
 
 
-Look = Callable[["Together"], Any]
-"""Finds something out of batches as soon as they are read, by whichever thread has read them."""
+OnRead = Callable[["ReadBlock"], Any]
+"""A function of a block that was just read, called by the thread that has read it."""
 
 
 @dataclass(frozen=True, eq=False)
-class Together:
-    """Batches that were read at once: they lie side by side in the same arrays.
+class ReadBlock:
+    """Batches that were read at once and lie side by side in the same arrays.
 
     Args:
         tensors: Numbers, labels, weights, dense values and ids, each `[batches, capacity, ...]`.
-        inputs: How many inputs there are: only the last batch may be short.
+        inputs: How many examples there are: only the last batch may be short.
         batches: How many batches.
-        seen: What was found out of them as soon as they were read, if anything was looked for.
+        seen: The result of `on_read`; None without it.
     """
 
     tensors: dict[str, Tensor]
@@ -54,34 +55,34 @@ class Together:
     batches: int
     seen: Any = None
 
-    def some(self, first: int, count: int) -> Together:
-        """What was read of some of them; nothing was looked for in these alone."""
-        tensors = {name: one[first : first + count] for name, one in self.tensors.items()}
+    def some(self, first: int, count: int) -> ReadBlock:
+        """The block of `count` of the batches, without the result of `on_read`."""
+        tensors = {name: tensor[first : first + count] for name, tensor in self.tensors.items()}
         capacity = self.tensors["numbers"].shape[1]
         inputs = self.inputs - first * capacity
-        return Together(tensors, min(max(inputs, 0), count * capacity), count)
+        return ReadBlock(tensors, min(max(inputs, 0), count * capacity), count)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Up to `capacity` inputs. What lies behind the first `n_valid` is padding.
+    """Up to `capacity` examples; the places after the first `n_valid` are padding.
 
     Args:
-        numbers: The number of each input in its part; -1 in padding.
+        numbers: The number of each example in its part; -1 in padding.
         labels: float32 `[capacity]`; 0 in padding.
         weights: float32 `[capacity]`; 1 unless the data set has weights, 0 in padding.
         dense: float32 `[capacity, dense values]`; 0 in padding.
         ids: int32 or int64 `[capacity, single columns]`; 0 in padding.
-        n_valid: How many inputs there are.
+        n_valid: How many examples there are.
         next_position: The position in the order at which the next batch begins.
         lists: The list columns by name; padding is empty lists.
         times: int64 `[capacity]`, or None; 0 in padding.
         logit_offset: float32 `[capacity]`, added to each logit in the loss, or None; 0 in padding.
-        skipped: The numbers of the inputs just before or between these that are not trained;
-            None where nothing decides about that.
+        skipped: The numbers of the examples just before or between these that are not trained;
+            None without skipping.
         decision: The number of the decision by which they were skipped.
-        together: What was read at once with it, if it was read.
-        place: Which of them it is.
+        read_block: The batches that were read at once with it; None if it was not read.
+        place: Its position among them.
     """
 
     numbers: Tensor
@@ -96,12 +97,12 @@ class Batch:
     logit_offset: Tensor | None = None
     skipped: Array | None = None
     decision: int = 0
-    together: Together | None = None
+    read_block: ReadBlock | None = None
     place: int = 0
 
     @property
     def capacity(self) -> int:
-        """Inputs that fit."""
+        """Examples that fit."""
         return self.labels.shape[0]
 
     def to(self, device: str | torch.device, non_blocking: bool = False) -> Batch:
@@ -116,7 +117,7 @@ class Batch:
             name: ListBatch(move(column.values), move(column.offsets))
             for name, column in self.lists.items()
         }
-        return replace(self, **moved, lists=lists, together=None)
+        return replace(self, **moved, lists=lists, read_block=None)
 
 
 class BatchReader:
@@ -125,11 +126,11 @@ class BatchReader:
     Small batches are read several at a time, side by side in the same arrays.
 
     Args:
-        part: Where the inputs are.
-        capacity: Inputs that fit a batch.
+        part: The examples.
+        capacity: Examples that fit a batch.
         pin_memory: Put batches in page-locked memory.
         at_once: The most batches that are read at a time; None chooses.
-        look: Finds something out of what was read.
+        on_read: Called with every block of batches that was read.
     """
 
     def __init__(
@@ -138,14 +139,14 @@ class BatchReader:
         capacity: int,
         pin_memory: bool = False,
         at_once: int | None = None,
-        look: Look | None = None,
+        on_read: OnRead | None = None,
     ) -> None:
-        self._look = look
+        self._on_read = on_read
         self.part, self.capacity, self.pin_memory = part, capacity, pin_memory
         self.at_once = at_once or max(1, _INPUTS_AT_ONCE // capacity)
         stored = fixed_fields(part.schema)
-        made = {"numbers": Field(np.dtype("<i8")), "weights": Field(np.dtype("<f4"))}
-        self._fields = {**made, **stored}
+        always = {"numbers": Field(np.dtype("<i8")), "weights": Field(np.dtype("<f4"))}
+        self._fields = {**always, **stored}
         self._stored = list(stored)
         self._starts: dict[str, int] = {}
         end = 0
@@ -156,7 +157,7 @@ class BatchReader:
         self._memory = _Memory(end, pin_memory)
 
     def read(self, cuts: Sequence[Cut]) -> list[Batch]:
-        """The inputs of up to `at_once` cuts as batches; only the last may be short."""
+        """Read the examples of up to `at_once` cuts as batches; only the last may be short."""
         n, padded = sum(len(cut.numbers) for cut in cuts), len(cuts) * self.capacity
         whole, arrays = self._carved(len(cuts))
         gather = self._gather(cuts, arrays["numbers"][:n])
@@ -167,9 +168,9 @@ class BatchReader:
                 array[:n] = 1
             if n < padded:
                 array[n:] = -1 if name == "numbers" else 0
-        together = Together(whole, n, len(cuts))
-        if self._look is not None:
-            together = replace(together, seen=self._look(together))
+        read_block = ReadBlock(whole, n, len(cuts))
+        if self._on_read is not None:
+            read_block = replace(read_block, seen=self._on_read(read_block))
         tensors = {name: tensor.unbind() for name, tensor in whole.items()}
         lists = {c.name: gather.lists(c.name) for c in self.part.schema.lists}
         batches = []
@@ -185,14 +186,14 @@ class BatchReader:
                     logit_offset=self._offset(cut),
                     skipped=cut.skipped,
                     decision=cut.decision,
-                    together=together,
+                    read_block=read_block,
                     place=number,
                 )
             )
         return batches
 
     def reserve(self, reads: int) -> None:
-        """Have page-locked memory for so many times what is read at once, before it is needed."""
+        """Allocate page-locked memory for so many reads, before it is needed."""
         self._memory.reserve(reads)
 
     def _gather(self, cuts: Sequence[Cut], numbers: Array) -> Gather:

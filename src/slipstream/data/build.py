@@ -1,4 +1,4 @@
-"""Data sets from what is in memory already: NumPy arrays, or a Polars or Arrow table."""
+"""Data sets from NumPy arrays in memory."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.data.dataset import Dataset, Part
 from slipstream.data.dictionary import Dictionary
-from slipstream.data.inputs import Array, Inputs, Ragged
+from slipstream.data.inputs import Examples, Ragged
 from slipstream.data.layout import PARTS
 from slipstream.data.manifest import ListStats, Manifest, PartInfo, versions
 from slipstream.data.ranking import rank
@@ -36,9 +37,9 @@ class Lists:
     @classmethod
     def of(cls, lists: Iterable[Sequence[Any]], kind: Kind = "mean") -> Lists:
         """From any lists of values."""
-        lists = [list(one) for one in lists]
-        values = np.array([value for one in lists for value in one], dtype=object)
-        return cls(values, np.cumsum([0, *(len(one) for one in lists)]), kind)
+        arrays = [list(values) for values in lists]
+        values = np.array([value for array in arrays for value in array], dtype=object)
+        return cls(values, np.cumsum([0, *map(len, arrays)]), kind)
 
 
 def from_arrays(
@@ -54,24 +55,24 @@ def from_arrays(
     validation: float = 0.05,
     evaluation: float = 0.10,
 ) -> Dataset:
-    """Build a data set from arrays of raw values, one row an input, in the order of time.
+    """Build a data set from arrays of raw values, one row for each example, in the order of time.
 
     Raw values are whole numbers or strings; None (in an array of objects) and empty text are
     missing values.
-    They are ranked as everywhere else: by how often they occur in the training part.
+    They are ranked by how often they occur in the training part.
 
     Args:
-        labels: A number from 0 to 1 for each input.
+        labels: A number from 0 to 1 for each example.
         columns: The raw values of each column, an array or `Lists`.
         dense: The values of each dense column, used as they are.
-        weights: How much each input counts.
-        times: When each input happened, as whole numbers or datetime64 (of which the seconds are
+        weights: The weight of each example in the loss.
+        times: The time of each example, as whole numbers or datetime64 (of which the seconds are
             kept); may not fall.
         tables: The table of each column that shares one; others have one of their own name.
-        label: What to call the label.
+        label: The name of the label.
         min_count: Values seen less often in training share one id.
-        validation: The share of inputs before the evaluation part that makes the validation part.
-        evaluation: The share of inputs at the end that makes the evaluation part.
+        validation: The share of examples before the evaluation part that makes the validation part.
+        evaluation: The share of examples at the end that makes the evaluation part.
 
     Example:
         >>> dataset = from_arrays(
@@ -95,22 +96,22 @@ def from_arrays(
     unknown = set(tables or {}) - set(raw)
     if unknown:
         raise DataError(f"tables names column {sorted(unknown)[0]!r}, which is not in columns.")
-    made: dict[str, _MadeTable] = {}
+    ranked: dict[str, _RankedValues] = {}
     for table in dict.fromkeys(table_of.values()):
         members = [name for name in raw if table_of[name] == table]
-        made[table] = _make_table(table, {m: raw[m] for m in members}, ends[0], min_count)
+        ranked[table] = _rank_values(table, {m: raw[m] for m in members}, ends[0], min_count)
     schema = Schema(
-        tables=tuple(m.table for m in made.values()),
+        tables=tuple(m.table for m in ranked.values()),
         columns=tuple(Column(name, table_of[name], raw[name].kind) for name in raw),
         dense=tuple(dense or {}),
         label=label,
         weights=weights is not None,
         times=times is not None,
     )
-    ids = {name: made[table_of[name]].ids[name] for name in raw}
+    ids = {name: ranked[table_of[name]].ids[name] for name in raw}
     singles = [ids[c.name].astype(schema.id_dtype) for c in schema.singles]
     dense_values = [_numbers(name, values, n) for name, values in (dense or {}).items()]
-    whole = Inputs(
+    whole = Examples(
         labels=labels,
         ids=np.stack(singles, axis=1) if singles else np.empty((n, 0), dtype=schema.id_dtype),
         dense=np.stack(dense_values, axis=1) if dense_values else np.empty((n, 0), np.float32),
@@ -126,15 +127,15 @@ def from_arrays(
     return in_memory(
         schema,
         parts,
-        {name: m.counts for name, m in made.items()},
-        {name: m.dictionary for name, m in made.items()},
+        {name: m.counts for name, m in ranked.items()},
+        {name: m.dictionary for name, m in ranked.items()},
         source={"kind": "arrays", "min_count": min_count, "files": []},
     )
 
 
 def in_memory(
     schema: Schema,
-    parts: Mapping[str, Inputs],
+    parts: Mapping[str, Examples],
     counts: Mapping[str, Array],
     dictionaries: Mapping[str, Dictionary],
     source: dict[str, Any],
@@ -158,10 +159,10 @@ def in_memory(
         rows_per_shard=max(1, *(len(inputs) for inputs in parts.values())),
         versions=versions(),
     )
-    made = {
+    in_parts = {
         name: Part(name, schema, [inputs] if len(inputs) else []) for name, inputs in parts.items()
     }
-    return Dataset(manifest, made, counts.__getitem__, dictionaries.get)
+    return Dataset(manifest, in_parts, counts.__getitem__, dictionaries.get)
 
 
 @dataclass(frozen=True)
@@ -178,18 +179,18 @@ class _RawColumn:
         return self.values.dtype.kind == "O"
 
 
-def _raw_column(name: str, given: Array | Lists, n: int) -> _RawColumn:
+def _raw_column(name: str, column: Array | Lists, n: int) -> _RawColumn:
     kind: Kind = "single"
     offsets = np.arange(n + 1)
-    values: Any = given
-    if isinstance(given, Lists):
-        kind, offsets, values = given.kind, np.asarray(given.offsets), given.values
+    values: Any = column
+    if isinstance(column, Lists):
+        kind, offsets, values = column.kind, np.asarray(column.offsets), column.values
     values = np.asarray(values)
     if values.ndim != 1:
         raise DataError(f"Column {name!r} has shape {values.shape}; give one value an input.")
     if len(offsets) != n + 1 or (kind == "single" and len(values) != n):
-        found = len(values) if kind == "single" else len(offsets) - 1
-        raise DataError(f"Column {name!r} has {found} inputs, but there are {n} labels.")
+        length = len(values) if kind == "single" else len(offsets) - 1
+        raise DataError(f"Column {name!r} has {length} inputs, but there are {n} labels.")
     if kind != "single" and not Ragged(values, offsets).whole:
         raise DataError(
             f"The offsets of column {name!r} must rise from 0 to the number of values, "
@@ -241,16 +242,16 @@ def _typed(name: str, values: Array, missing: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class _MadeTable:
+class _RankedValues:
     table: Table
     counts: Array
     dictionary: Dictionary
     ids: dict[str, Array]
 
 
-def _make_table(
+def _rank_values(
     name: str, columns: dict[str, _RawColumn], train: int, min_count: int
-) -> _MadeTable:
+) -> _RankedValues:
     """Rank the values of the columns that share a table."""
     if len({column.text for column in columns.values()}) > 1:
         raise DataError(f"The columns of table {name!r} mix whole numbers and strings.")
@@ -279,7 +280,7 @@ def _make_table(
         "text" if text else "int",
     )
     ids = ranking.ids[code].astype(table.id_dtype)
-    return _MadeTable(
+    return _RankedValues(
         table,
         ranking.counts,
         Dictionary.of_text(raw.tolist()) if text else Dictionary.of_int(raw),

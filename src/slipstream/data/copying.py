@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from slipstream.arrays import Array
 from slipstream.compiled import compiled
-from slipstream.data.inputs import Array
 
 
 @compiled

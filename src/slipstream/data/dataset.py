@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.data.dictionary import Dictionary
 from slipstream.data.encoder import Encoder
-from slipstream.data.inputs import Array, Inputs, Ragged
+from slipstream.data.inputs import Examples, Ragged
 from slipstream.data.layout import (
     PARTS,
     ROWS_PER_SHARD,
@@ -37,7 +38,7 @@ class Part:
         shards: The arrays, in order; mapped from files or in memory.
     """
 
-    def __init__(self, name: str, schema: Schema, shards: Sequence[Inputs]) -> None:
+    def __init__(self, name: str, schema: Schema, shards: Sequence[Examples]) -> None:
         self.name = name
         self.schema = schema
         self.shards = list(shards)
@@ -48,8 +49,8 @@ class Part:
     def __len__(self) -> int:
         return self.starts[-1]
 
-    def runs(self, start: int, stop: int) -> list[Inputs]:
-        """Inputs start to stop as views, one for each shard that they touch."""
+    def runs(self, start: int, stop: int) -> list[Examples]:
+        """Examples start to stop as views, one for each shard that they touch."""
         runs = []
         while start < stop:
             shard = bisect.bisect_right(self.starts, start) - 1
@@ -180,7 +181,7 @@ class Dataset:
         return Dataset.open(folder)
 
 
-def _map_shards(folder: Path, schema: Schema, part: str, manifest: Manifest) -> list[Inputs]:
+def _map_shards(folder: Path, schema: Schema, part: str, manifest: Manifest) -> list[Examples]:
     shards = []
     for number, rows in enumerate(manifest.parts[part].shards):
         arrays = {}
@@ -193,7 +194,7 @@ def _map_shards(folder: Path, schema: Schema, part: str, manifest: Manifest) -> 
                 folder / list_file(schema, part, number, name, w) for w in ("values", "offsets")
             ]
             lists[name] = Ragged(_map(files[0], dtype), _map(files[1], np.dtype("<i8")))
-        shards.append(Inputs(**arrays, lists=lists))
+        shards.append(Examples(**arrays, lists=lists))
     return shards
 
 

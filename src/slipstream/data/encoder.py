@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.data.dictionary import Dictionary
 from slipstream.data.hashing import mix, text_keys
-from slipstream.data.inputs import Array
 from slipstream.data.lookup import KeyTable, Make
 from slipstream.data.raw_values import raw_keys
 from slipstream.data.schema import Table

@@ -8,9 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.data.copying import copy_rows, is_rising, span
 from slipstream.data.dataset import Part
-from slipstream.data.inputs import Array, Ragged
+from slipstream.data.inputs import Ragged
 from slipstream.data.layout import list_fields
 from slipstream.errors import DataError
 from slipstream.order.order import RUN

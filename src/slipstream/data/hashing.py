@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _WORD = 8
@@ -15,7 +15,7 @@ _LONG = 1024  # bytes; longer strings are cut into pieces of as many
 
 def mix(keys: Array) -> Array:
     """A random-looking 64-bit word for each key (the last steps of SplitMix64)."""
-    x = keys.astype(np.uint64) + _GOLDEN
+    x = keys.astype(np.uint64) + GOLDEN
     x ^= x >> np.uint64(30)
     x *= _FIRST
     x ^= x >> np.uint64(27)

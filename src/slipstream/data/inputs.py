@@ -1,4 +1,4 @@
-"""A run of inputs as arrays, wherever they live: in memory, or mapped from the files of a shard."""
+"""Consecutive examples as arrays, in memory or mapped from the files of a shard."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class Ragged:
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """The inputs `0 .. len(inputs)`: every array has one row an input.
+class Examples:
+    """Some examples: every array has one row for each of them.
 
     Args:
         labels: float32 `[n]`.
         ids: int32 or int64 `[n, single columns]`.
         dense: float32 `[n, dense values]`.
-        lists: One `Ragged` a list column.
-        weights: float32 `[n]`, or None where every input weighs the same.
+        lists: A `Ragged` for each list column.
+        weights: float32 `[n]`, or None where every example weighs the same.
         times: int64 `[n]`, or None where the log has no times.
     """
 
@@ -58,7 +58,7 @@ class Inputs:
         return len(self.labels)
 
     def fixed(self) -> dict[str, Array]:
-        """The arrays that have one row of fixed width an input, by name."""
+        """The arrays that have a row of fixed width for each example, by name."""
         arrays = {"labels": self.labels, "ids": self.ids, "dense": self.dense}
         if self.weights is not None:
             arrays["weights"] = self.weights
@@ -66,9 +66,9 @@ class Inputs:
             arrays["times"] = self.times
         return arrays
 
-    def slice(self, start: int, stop: int) -> Inputs:
+    def slice(self, start: int, stop: int) -> Examples:
         """Inputs start to stop, as views."""
-        return Inputs(
+        return Examples(
             **{name: array[start:stop] for name, array in self.fixed().items()},
             lists={name: ragged.slice(start, stop) for name, ragged in self.lists.items()},
         )
@@ -85,15 +85,14 @@ class Inputs:
             expected["weights"] = (n,)
         if schema.times:
             expected["times"] = (n,)
-        given = self.fixed()
-        if given.keys() != expected.keys():
+        arrays = self.fixed()
+        if arrays.keys() != expected.keys():
             raise DataError(
-                f"The schema asks for {', '.join(expected)}, but the inputs have "
-                f"{', '.join(given)}."
+                f"The schema needs {', '.join(expected)}, but the inputs have {', '.join(arrays)}."
             )
         for name, shape in expected.items():
-            if given[name].shape != shape:
-                raise DataError(f"{name} has shape {given[name].shape} instead of {shape}.")
+            if arrays[name].shape != shape:
+                raise DataError(f"{name} has shape {arrays[name].shape} instead of {shape}.")
         names = [column.name for column in schema.lists]
         if sorted(self.lists) != sorted(names):
             raise DataError(

@@ -57,16 +57,16 @@ def shard_file(part: str, shard: int, field: str) -> str:
     return f"{part}/{shard:05d}.{field}"
 
 
-def list_file(schema: Schema, part: str, shard: int, column: str, what: str) -> str:
+def list_file(schema: Schema, part: str, shard: int, column: str, array: str) -> str:
     """Path of the `values` or `offsets` of a list column in a shard."""
     number = [c.name for c in schema.columns].index(column)
-    return shard_file(part, shard, f"{number:02d}-{_slug(column)}.{what}")
+    return shard_file(part, shard, f"{number:02d}-{_slug(column)}.{array}")
 
 
-def table_file(schema: Schema, table: str, what: str) -> str:
+def table_file(schema: Schema, table: str, array: str) -> str:
     """Path of a table's `counts` or raw `values`, relative to the data set's folder."""
     number = [t.name for t in schema.tables].index(table)
-    return f"tables/{number:02d}-{_slug(table)}.{what}"
+    return f"tables/{number:02d}-{_slug(table)}.{array}"
 
 
 def _slug(name: str) -> str:

@@ -1,4 +1,8 @@
-"""Hands out batches of inputs, read some batches ahead of the one in use."""
+"""Returns the batches of a part in order, and reads some batches ahead of the one in use.
+
+Reader threads fill buffers. The consumer's thread takes cuts from the order and puts reading tasks
+into a queue, so which examples a batch has is decided by the order alone.
+"""
 
 from __future__ import annotations
 
@@ -12,32 +16,31 @@ from typing import Any
 
 import torch
 
-from slipstream.data.batch import Batch, BatchReader, Look
+from slipstream.data.batch import Batch, BatchReader, OnRead
 from slipstream.data.dataset import Part
 from slipstream.errors import ConfigError, SlipstreamError
 from slipstream.order import Cut, InputOrder, Order, check_share
 
 
 class Loader:
-    """Hands out the batches of a part, in the order given, from a position on.
+    """An iterator over the batches of a part, in a given order.
 
-    Threads only fill buffers; what comes when is decided by the order alone. A batch is yours:
-    its tensors are not written again.
+    The tensors of a returned batch are not written again.
 
     Args:
-        part: Where the inputs are.
-        batch_size: Inputs a batch, on each rank.
-        order: In what order they come; as they are, once, by default.
-        rank: Which share of each step this process takes.
+        part: The examples.
+        batch_size: Examples of a batch, on each rank.
+        order: The order of examples; by default as they are, once.
+        rank: The share of each step that this process takes.
         world_size: How many processes share each step.
-        ahead: Batches that are read before they are asked for.
-        threads: Threads that read.
+        ahead: Batches that are read in advance.
+        threads: Reader threads.
         pin_memory: Put batches in page-locked memory, for copies to a GPU beside its work.
         at_once: The most batches that are read at a time; None chooses.
-        look: Finds something out of batches as soon as they are read; it is in `together.seen`.
-        wait: Waits until the order knows more, where it decides on the way and another thread has
-            it go on. Then only full numbers of batches are read at a time, whenever that is. None
-            raises an error where the next batch is not decided.
+        on_read: Called with every block of batches that was read; its result is in
+            `batch.read_block.seen`.
+        wait: Called where the order has not decided the next batch yet, and returns when another
+            thread has. Batches are then read only in full blocks. None raises an error instead.
 
     Example:
         >>> loader = Loader(dataset.train, 512)
@@ -61,7 +64,7 @@ class Loader:
         threads: int = 1,
         pin_memory: bool = False,
         at_once: int | None = None,
-        look: Look | None = None,
+        on_read: OnRead | None = None,
         wait: Callable[[], None] | None = None,
     ) -> None:
         self.part = part
@@ -81,7 +84,7 @@ class Loader:
             )
         self.rank, self.world_size = rank, world_size
         self.ahead, self._wait = ahead, wait
-        self._reader = BatchReader(part, batch_size, pin_memory, at_once, look)
+        self._reader = BatchReader(part, batch_size, pin_memory, at_once, on_read)
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
         self._threads = [
             threading.Thread(target=_work, args=(self._tasks,), name=f"loader-{i}", daemon=True)
@@ -96,24 +99,25 @@ class Loader:
 
     @property
     def position(self) -> int:
-        """The first position in the order that no batch handed out so far has consumed."""
+        """The first position in the order that no returned batch has consumed."""
         return self._position
 
     def reserve(self, reads: int) -> None:
-        """Have page-locked memory, if any, for what is read at once so many times.
+        """Allocate page-locked memory, if it is used, for so many blocks of batches.
 
-        Each block takes as long to ask for as many steps of a GPU.
+        Allocating a block takes as long as many steps of a GPU.
         """
         self._reader.reserve(reads)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader stands, and in which order; what was read ahead is not part of it."""
+        """The position and the order; batches that were read ahead are not part of the state."""
         return {"position": self._position, "order": self.order.arguments()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to where another loader stood, of the same order but any batch or world size.
+        """Continue at the position of another loader with the same order.
 
-        More or fewer epochs are no other order. A state of a position alone is taken as it is.
+        The batch size, the world size and the number of epochs may differ. A state with a position
+        and no order is accepted too.
         """
         position = state["position"]
         here = self.order.arguments()
@@ -138,7 +142,7 @@ class Loader:
                 task = self._reading.popleft()
                 self._under_way -= task.count
                 self._ready.extend(task.result())
-        except BaseException:  # whoever goes on after it, Ctrl-C too, must not miss an input
+        except BaseException:  # a caller that continues must not miss an example
             self._seek(self._position)
             raise
         return list(islice(self._ready, count))
@@ -146,8 +150,8 @@ class Loader:
     def __iter__(self) -> Iterator[Batch]:
         if self._exhausted:
             raise ConfigError(
-                "This loader has handed out all of its inputs. For several passes give its order "
-                'epochs=..., or start over with loader.load_state_dict({"position": 0}).'
+                "This loader has returned all of its batches. For several passes give its order "
+                'epochs=..., or start again with loader.load_state_dict({"position": 0}).'
             )
         return self
 
@@ -158,8 +162,8 @@ class Loader:
                 continue
             if self._undecided:
                 raise SlipstreamError(
-                    f"What comes at position {self._position} is not decided yet: the order waits "
-                    "for a loss. Tell it, or read fewer batches ahead."
+                    f"The batch at position {self._position} is not decided yet: the order waits "
+                    "for a loss. Call its report_loss, or read fewer batches ahead."
                 )
             self._exhausted = True
             raise StopIteration
@@ -173,7 +177,7 @@ class Loader:
         return batch
 
     def close(self) -> None:
-        """End the threads. Also done when the loader is no longer used."""
+        """End the threads. This also happens when the loader is no longer used."""
         self._end()
         for thread in self._threads:
             thread.join()
@@ -191,15 +195,15 @@ class Loader:
         self._reading: deque[_Task] = deque()
         self._under_way = 0  # batches of these
         self._undecided = False
-        self._gathered: list[Cut] = []  # decided, but not as many as are read at once
+        self._gathered: list[Cut] = []  # decided, but fewer than a block
         self._cuts = self.order.cuts(
             position, self.batch_size, rank=self.rank, world_size=self.world_size
         )
 
     def _read_more(self, batches: int) -> bool:
-        """Have at least so many batches read, and say whether any are on their way."""
+        """Queue reads for at least so many batches; return whether any read is under way."""
         while self._under_way < batches:
-            cuts = self._at_once()
+            cuts = self._next_block()
             if not cuts:
                 break
             self._under_way += len(cuts)
@@ -207,8 +211,8 @@ class Loader:
             self._tasks.put(self._reading[-1])
         return bool(self._reading)
 
-    def _at_once(self) -> list[Cut]:
-        """Batches to be read together: only the last may be short, and all are decided."""
+    def _next_block(self) -> list[Cut]:
+        """The cuts of the next block to read: all are decided, and only the last may be short."""
         self._undecided = False
         for cut in self._cuts:
             if cut is None:
@@ -225,9 +229,9 @@ class Loader:
 
 
 class _Task:
-    """Some batches to be read, by whichever thread comes first: a reader's, or who waits for it.
+    """A block of batches to read: by a reader thread, or by the consumer if it needs it first.
 
-    A plain lock and a queue, where a pool's futures cost as much as reading a batch.
+    It uses plain locks, because the futures of a thread pool cost as much as reading a batch.
     """
 
     def __init__(self, reader: BatchReader, cuts: list[Cut]) -> None:
@@ -249,7 +253,7 @@ class _Task:
         self._done.release()
 
     def result(self) -> list[Batch]:
-        """The batches, once: a task that still waits in the queue keeps none of them."""
+        """Return the batches, once: a task that is still in the queue keeps none of them."""
         self.run()
         with self._done:
             if self._error is not None:

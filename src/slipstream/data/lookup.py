@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _AT_ONCE = 1 << 16
@@ -58,14 +58,14 @@ class KeyTable:
     def _add(self, keys: Array, numbers: Array) -> None:
         slots = self._first(keys)
         while len(keys):
-            free = self._taken(slots) == 0
+            free = self._numbers(slots) == 0
             self._put(slots[free], keys[free], numbers[free])
             # Of several keys that found the same slot free, the last one written has it.
             left = np.flatnonzero(~self._has(slots, keys, numbers))
             keys, numbers = keys[left], numbers[left]
             slots = (slots[left] + 1) & self._last
 
-    def _taken(self, slots: Array) -> Array:
+    def _numbers(self, slots: Array) -> Array:
         if self._ids is not None:
             return self._ids[slots]
         return (self._slots[slots] & _LOW).astype(np.int64)
@@ -87,7 +87,7 @@ class KeyTable:
     def find(self, keys: Array, default: int) -> Array:
         """The id of each key, or `default` where it is not there."""
         out = np.empty(len(keys), dtype=np.int64)
-        for start in range(0, len(keys), _AT_ONCE):  # what it touches stays in the cache
+        for start in range(0, len(keys), _AT_ONCE):  # a block that stays in the cache
             out[start : start + _AT_ONCE] = self._find(
                 _unsigned(keys[start : start + _AT_ONCE]), default
             )
@@ -97,25 +97,25 @@ class KeyTable:
         slots = self._first(keys)
         hit, numbers, more = self._look(slots, keys)
         out = np.where(hit, numbers, default)
-        asked = np.flatnonzero(more)
-        while len(asked):  # most keys lie in their first slot; the rest a few slots on
+        open_keys = np.flatnonzero(more)
+        while len(open_keys):  # most keys lie in their first slot; the rest a few slots on
             keys, slots = keys[more], (slots[more] + 1) & self._last
             hit, numbers, more = self._look(slots, keys)
-            out[asked[hit]] = numbers[hit]
-            asked = asked[more]
+            out[open_keys[hit]] = numbers[hit]
+            open_keys = open_keys[more]
         return out
 
     def _look(self, slots: Array, keys: Array) -> tuple[Array, Array, Array]:
         """Whether each slot has its key, the id there, and whether it has another key."""
-        found = self._slots[slots]
+        slot_words = self._slots[slots]
         if self._ids is None:
-            numbers = (found & _LOW).astype(np.int64)
-            same = (found >> _HALF) == keys
+            numbers = (slot_words & _LOW).astype(np.int64)
+            same = (slot_words >> _HALF) == keys
         else:
             numbers = self._ids[slots]
-            same = found == keys
-        taken = numbers != 0
-        return same & taken, numbers - 1, taken & ~same
+            same = slot_words == keys
+        occupied = numbers != 0
+        return same & occupied, numbers - 1, occupied & ~same
 
     def _first(self, keys: Array) -> Array:
         return ((keys * _GOLDEN) >> self._shift).astype(np.int64)

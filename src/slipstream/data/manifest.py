@@ -125,9 +125,9 @@ def read_manifest(folder: Path) -> Manifest:
     """The manifest of a data set's folder; an error where it is damaged or of another version."""
     path = folder / MANIFEST
     if not path.is_file():
-        what = "has no manifest.json" if folder.is_dir() else "does not exist"
+        reason = "has no manifest.json" if folder.is_dir() else "does not exist"
         raise DataError(
-            f"{folder} is not a packed data set: it {what}. "
+            f"{folder} is not a packed data set: it {reason}. "
             "Make one with `slipstream synth` or point to the folder of one."
         )
     raw = path.read_bytes()
@@ -176,8 +176,8 @@ def _parse(raw: bytes, path: Path) -> dict[str, Any]:
             f"({__version__}) reads version {VERSION}. Make the data set again, or use the "
             "slipstream that made it."
         )
-    found = _CHECKSUM.search(raw)
+    match = _CHECKSUM.search(raw)
     blank = _CHECKSUM.sub(rb"\g<1>" + _NO_CHECKSUM.encode() + rb"\g<3>", raw, count=1)
-    if not found or hashlib.sha256(blank).hexdigest() != found[2].decode():
+    if not match or hashlib.sha256(blank).hexdigest() != match[2].decode():
         raise DataError(damaged.format("its checksum does not match its contents"))
     return values

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ def rank(
         [2, 1, 0, 2]
     """
     counts = np.asarray(counts, dtype=np.int64)
-    kept = np.flatnonzero(counts >= min_count)
-    rest = int(counts.sum() - counts[kept].sum())
-    by_rank = kept[_order(counts[kept], ties(kept) if ties else None)]
+    frequent = np.flatnonzero(counts >= min_count)
+    rest = int(counts.sum() - counts[frequent].sum())
+    by_rank = frequent[_order(counts[frequent], ties(frequent) if ties else None)]
     unseen = int(np.searchsorted(-counts[by_rank], -rest, side="right"))
     values = np.insert(by_rank, unseen, -1)
     ids = np.full(len(counts), unseen, dtype=np.int64)

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.data.hashing import keys_of_text
-from slipstream.data.inputs import Array
 from slipstream.data.schema import ValueKind
 from slipstream.errors import DataError
 

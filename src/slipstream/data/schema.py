@@ -150,16 +150,16 @@ class Schema:
         )
 
 
-def _unique(what: str, names: list[str]) -> None:
+def _unique(noun: str, names: list[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if not name:
-            raise DataError(f"A {what} has an empty name.")
+            raise DataError(f"A {noun} has an empty name.")
         if name in seen:
-            raise DataError(f"The name {name!r} is used for more than one {what}.")
+            raise DataError(f"The name {name!r} is used for more than one {noun}.")
         seen.add(name)
 
 
 def list_kinds() -> tuple[str, ...]:
-    """What a column of lists can be."""
+    """The kinds of list columns."""
     return (*POOLING_NAMES, "sequence")

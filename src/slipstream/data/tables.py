@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.data.build import Lists, from_arrays
 from slipstream.data.dataset import Dataset
-from slipstream.data.inputs import Array
 from slipstream.data.schema import Kind
 from slipstream.errors import DataError, did_you_mean
 
@@ -25,12 +25,12 @@ def from_table(
     time: str | None = None,
     **options: Any,
 ) -> Dataset:
-    """Build a data set from a Polars data frame or an Arrow table, one row an input.
+    """Build a data set from a Polars data frame or an Arrow table, one row for each example.
 
     Args:
         table: The table; nulls in its columns are missing values.
         label: The column with the label.
-        columns: The columns with one raw value an input.
+        columns: The columns with a single raw value for each example.
         dense: The columns with dense values.
         lists: The columns with lists of raw values, and how each is used: sum, mean or sequence.
         weight: The column with weights.
@@ -76,8 +76,8 @@ def _values(column: Any) -> Array:
 
 def _without_nulls(name: str, column: Any) -> list[Any]:
     lists = _to_list(column)
-    for row, one in enumerate(lists):
-        if one is None:
+    for row, values in enumerate(lists):
+        if values is None:
             raise DataError(f"Column {name!r} has no list in row {row}; an empty list is fine.")
     return lists
 

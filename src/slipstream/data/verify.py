@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.data.dataset import Dataset, Part
-from slipstream.data.inputs import Array, Inputs, Ragged, first_outside
+from slipstream.data.inputs import Examples, Ragged, first_outside
 from slipstream.data.layout import MANIFEST, list_file, shard_file, table_file
 from slipstream.data.manifest import ListStats
 
@@ -128,7 +129,7 @@ def _check_part(dataset: Dataset, part: Part, counts: dict[str, Array] | None) -
     return list(problems)
 
 
-def _broken_lists(dataset: Dataset, part: str, shard: int, inputs: Inputs) -> list[str]:
+def _broken_lists(dataset: Dataset, part: str, shard: int, inputs: Examples) -> list[str]:
     return [
         f"{_path(dataset, list_file(dataset.schema, part, shard, name, 'offsets'))} does not rise "
         "from 0 to the number of values."
@@ -138,7 +139,7 @@ def _broken_lists(dataset: Dataset, part: str, shard: int, inputs: Inputs) -> li
 
 
 def _check_run(
-    dataset: Dataset, part: str, shard: int, run: Inputs, counts: dict[str, Array] | None
+    dataset: Dataset, part: str, shard: int, run: Examples, counts: dict[str, Array] | None
 ) -> Iterator[str]:
     schema = dataset.schema
     labels = _path(dataset, shard_file(part, shard, "labels"))
@@ -165,16 +166,16 @@ def _check_run(
 
 
 def _check_counts(dataset: Dataset, counted: dict[str, Array]) -> Iterator[str]:
-    for table, found in counted.items():
+    for table, counts in counted.items():
         file = _path(dataset, table_file(dataset.schema, table, "counts"))
-        given = dataset.counts(table)
-        if not np.array_equal(given, found):
-            at = int(np.flatnonzero(given != found)[0])
+        stored = dataset.counts(table)
+        if not np.array_equal(stored, counts):
+            at = int(np.flatnonzero(stored != counts)[0])
             yield (
-                f"{file} gives {given[at]} accesses to id {at} of table {table!r}, the training "
-                f"part has {found[at]}."
+                f"{file} gives {stored[at]} accesses to id {at} of table {table!r}, the training "
+                f"part has {counts[at]}."
             )
-        elif dataset.schema.table(table).ranked and np.any(np.diff(given) > 0):
+        elif dataset.schema.table(table).ranked and np.any(np.diff(stored) > 0):
             yield f"{file} has counts that rise: the ids of table {table!r} are not ranks."
 
 

@@ -1,4 +1,4 @@
-"""Writes a packed data set: aside first, and under its own name only once it is whole."""
+"""Writes a packed data set to `OUT.partial`, and gives it its name when it is whole."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.data.aside import check_free, claimed, give_name
+from slipstream.arrays import Array
+from slipstream.data.atomic_write import check_replaceable, partial_path, publish
 from slipstream.data.dictionary import Dictionary
-from slipstream.data.inputs import Array, Inputs
+from slipstream.data.inputs import Examples
 from slipstream.data.layout import (
     MANIFEST,
     PARTS,
@@ -35,17 +36,17 @@ _READ = 1 << 20
 
 
 class DatasetWriter:
-    """Takes inputs part by part and leaves a packed data set at `out`, or nothing at all.
+    """Writes examples part by part; leaves a packed data set at `out`, or nothing.
 
     Args:
         out: The folder to make.
-        schema: What each input consists of.
-        source: Goes into the manifest: `{"kind": ..., ...}`.
-        rows_per_shard: Inputs in every shard but a part's last.
+        schema: Columns, tables and dense values.
+        source: How the data set is made, for the manifest: `{"kind": ..., ...}`.
+        rows_per_shard: Examples in every shard but a part's last.
         force: Replace a data set that is already at `out`.
-        work: The folder to write aside in, which is the caller's to share out and to give its
-            name; by default one beside `out` that is claimed for this process.
-        resume: What `position` gave in an earlier process that wrote to the same `work`.
+        work: The partial folder, if the caller has locked it and names it in the end; by default
+            the writer does both.
+        resume: The `position` of an earlier process that wrote to the same `work`.
 
     Example:
         >>> names = [table.name for table in dataset.schema.tables]
@@ -76,27 +77,27 @@ class DatasetWriter:
         self.source = source
         self.rows_per_shard = rows_per_shard
         self.force = force
-        check_free(self.out, force)
+        check_replaceable(self.out, force)
         self._finished = False
         self._claim = contextlib.ExitStack()
         self._claims = work is None
         if work is None:
-            work = self._claim.enter_context(claimed(self.out))
-            shutil.rmtree(work, ignore_errors=True)  # what a writer that died left
+            work = self._claim.enter_context(partial_path(self.out))
+            shutil.rmtree(work, ignore_errors=True)  # the rest of a writer that died
             work.mkdir()
         self.work = work
         position = resume or {"files": {}, "parts": {}}
         self._files = {name: FileInfo(**info) for name, info in position["files"].items()}
         self._parts = {name: _PartWriter(self, name, position["parts"].get(name)) for name in PARTS}
 
-    def append(self, part: str, inputs: Inputs) -> None:
-        """Add inputs to the end of a part."""
+    def append(self, part: str, inputs: Examples) -> None:
+        """Append examples to a part."""
         inputs.check(self.schema)
         inputs.check_ids(self.schema)
         self._parts[part].append(inputs)
 
     def position(self) -> dict[str, Any]:
-        """Everything that a later process needs to go on from here, as JSON values."""
+        """Everything that a later process needs to continue, as JSON values."""
         return {
             "files": {name: asdict(info) for name, info in self._files.items()},
             "parts": {name: part.position() for name, part in self._parts.items()},
@@ -140,8 +141,8 @@ class DatasetWriter:
                 raise DataError(
                     f"Table {table.name!r} needs a dictionary of kind {table.values!r}."
                 )
-            for what, array in (dictionary.arrays() if dictionary else {}).items():
-                self._write(table_file(self.schema, table.name, what), array)
+            for name, array in (dictionary.arrays() if dictionary else {}).items():
+                self._write(table_file(self.schema, table.name, name), array)
             shared = (buckets or {}).get(table.name)
             if (0 if shared is None else len(shared)) != table.buckets:
                 raise DataError(f"Table {table.name!r} needs the ids of {table.buckets} buckets.")
@@ -161,13 +162,13 @@ class DatasetWriter:
             file.write(manifest.to_text())
             _to_disk(file)
         if self._claims:
-            give_name(self.work, self.out, self.force)
+            publish(self.work, self.out, self.force)
         self._finished = True  # from here on the folder aside may be another writer's
         self._claim.close()
         return self.out if self._claims else self.work
 
     def abandon(self) -> None:
-        """Remove what was written so far, unless it is finished."""
+        """Remove the files that were written, unless the data set is finished."""
         if self._finished:
             return
         for part in self._parts.values():
@@ -222,7 +223,7 @@ class _PartWriter:
             "open": {path: file.size() for path, file in self.open.items()},
         }
 
-    def append(self, inputs: Inputs) -> None:
+    def append(self, inputs: Examples) -> None:
         start = 0
         while start < len(inputs):
             if not self.open:
@@ -252,20 +253,20 @@ class _PartWriter:
     def _path(self, field: str) -> str:
         return shard_file(self.name, len(self.shards) - 1, field)
 
-    def _list_path(self, column: str, what: str) -> str:
-        return list_file(self.schema, self.name, len(self.shards) - 1, column, what)
+    def _list_path(self, column: str, array: str) -> str:
+        return list_file(self.schema, self.name, len(self.shards) - 1, column, array)
 
     def _open_shard(self) -> None:
         self.shards.append(0)
         paths = [self._path(field) for field in fixed_fields(self.schema)]
         for column in self.schema.lists:
-            paths += [self._list_path(column.name, what) for what in ("values", "offsets")]
+            paths += [self._list_path(column.name, array) for array in ("values", "offsets")]
         self.open = {path: _HashedFile(self.writer.work / path) for path in paths}
         for column in self.schema.lists:
             self.list_ends[column.name] = 0
             self.open[self._list_path(column.name, "offsets")].write(np.zeros(1, dtype="<i8"))
 
-    def _append_to_shard(self, inputs: Inputs) -> None:
+    def _append_to_shard(self, inputs: Examples) -> None:
         arrays = inputs.fixed()
         for name, field in fixed_fields(self.schema).items():
             self.open[self._path(name)].write(arrays[name].astype(field.dtype, copy=False))
@@ -288,16 +289,16 @@ class _HashedFile:
 
     Args:
         path: The file.
-        kept: How many bytes of a file that is there to keep and go on from.
+        keep: How many bytes of a file that is there to keep and go on from.
     """
 
-    def __init__(self, path: Path, kept: int | None = None) -> None:
+    def __init__(self, path: Path, keep: int | None = None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._hash = hashlib.sha256()
         self._bytes = 0
-        self._file = path.open("wb" if kept is None else "r+b")
-        while kept is not None and self._bytes < kept:
-            data = self._file.read(min(_READ, kept - self._bytes))
+        self._file = path.open("wb" if keep is None else "r+b")
+        while keep is not None and self._bytes < keep:
+            data = self._file.read(min(_READ, keep - self._bytes))
             if not data:
                 raise DataError(f"{path} is shorter than it was: remove {path.parents[1]}.")
             self._hash.update(data)
@@ -323,7 +324,7 @@ class _HashedFile:
                 self._file.close()
 
     def abandon(self) -> None:
-        with contextlib.suppress(OSError):  # what is left to write may not fit the disk
+        with contextlib.suppress(OSError):  # the rest of the buffer may not fit the disk
             self._file.close()
 
     @property

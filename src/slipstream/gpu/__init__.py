@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import nn
 
-    from slipstream.background import Ahead
+    from slipstream.background import BackgroundIterator
     from slipstream.config import Config
     from slipstream.config import Dense as DenseConfig
     from slipstream.gpu.planning.plan_ahead import LoaderOptions
@@ -255,7 +255,7 @@ def prepared_one_by_one(
 
 def prepared_in_thread(
     engine: Engine, plans: Iterator[Plan], factor: Callable[[Plan], float]
-) -> Ahead[Plan]:
+) -> BackgroundIterator[Plan]:
     """As `prepared_one_by_one`, but a thread plans and prepares; close it at the end."""
     from slipstream.gpu.planning import plan_queue
 

@@ -1,4 +1,4 @@
-"""In what order inputs come."""
+"""The order of examples: it knows only their numbers, and reads no data."""
 
 from slipstream.order.apart import SEGMENT, Apart
 from slipstream.order.batching import Chunk, Cut, as_array, check_share, into_batches, joined

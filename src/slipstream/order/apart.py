@@ -1,4 +1,4 @@
-"""Hot and cold inputs apart: batches of one kind only, which alternate (FAE)."""
+"""FAE's order: batches of hot examples and batches of cold ones, which alternate."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from slipstream.order.batching import Chunk, Cut, check_share, into_batches
 from slipstream.order.order import InputOrder
 from slipstream.order.scheduler import MOST, Rates
 
+_AT_ONCE = 1 << 15  # examples that are classified at once
+
 SEGMENT = 64
-"""Batches that are sorted apart together: the rate has settled after a few, and few wait for it."""
-_AT_ONCE = 1 << 15  # inputs that are looked at together
+"""Batches of a segment: the rate settles after a few, and few batches wait for it."""
 
 
 class Segment(NamedTuple):
-    """Positions that are sorted apart together, and their number over all epochs."""
+    """Positions whose hot and cold examples are separated, and its number over all epochs."""
 
     number: int
     start: int
@@ -27,7 +28,7 @@ class Segment(NamedTuple):
 
 
 def segment_at(position: int, per_epoch: int, size: int) -> Segment:
-    """The segment that a position lies in; an epoch's last one takes what is left of it.
+    """The segment of a position; the last segment of an epoch takes the rest of it.
 
     Example:
         >>> segment_at(9, per_epoch=10, size=4)
@@ -42,19 +43,19 @@ def segment_at(position: int, per_epoch: int, size: int) -> Segment:
 
 
 class Apart:
-    """An order in which no batch mixes hot and cold inputs.
+    """An order in which no batch mixes hot and cold examples.
 
-    The sequence of another order is cut into segments. Inside a segment the hot inputs and the
+    The sequence of another order is cut into segments. Inside a segment the hot examples and the
     cold ones, each in their order, make batches of their own, and these alternate at the segment's
-    rate. So every input comes as often as before, and at the end of a segment the same inputs have
-    been consumed. An epoch's last segment takes what is left of it.
+    rate. So every example is trained as often as before, and at the end of a segment the same
+    examples have been consumed. The last segment of an epoch takes the rest of it.
 
     Args:
-        base: The order to begin with.
-        hot: Says of input numbers whether each is hot.
-        segment: Inputs of a segment.
-        rates: At what rate the batches of each segment alternate.
-        digest: Of what `hot` goes by: with another one it is another order.
+        base: The order that is cut into segments.
+        hot: Returns for example numbers whether each is hot.
+        segment: Examples of a segment.
+        rates: The rate at which the batches of each segment alternate.
+        digest: Identifies the function `hot`: with another digest it is another order.
 
     Example:
         >>> order = Apart(InputOrder(12), lambda numbers: numbers % 3 == 0, 12, Rates())
@@ -77,33 +78,33 @@ class Apart:
 
     @property
     def rows(self) -> int:
-        """Inputs in the part."""
+        """Examples in the part."""
         return self.base.rows
 
     def __len__(self) -> int:
         return len(self.base)
 
     def arguments(self) -> dict[str, Any]:
-        """What makes it another sequence if it differs, and the number of epochs."""
+        """The arguments that define the sequence, and the number of epochs."""
         return self.base.arguments() | {
             "segment": self.segment,
             "lag": self.rates.lag,
             "hot": self._digest,
         }
 
-    def asks(self, position: int) -> int | None:
-        """The last segment that has ended, if its loss was not told yet and others follow."""
+    def pending_decision(self, position: int) -> int | None:
+        """The last segment that has ended, if its loss is not reported yet and others follow."""
         if self.rates.fixed is not None or not 0 < position < len(self):
             return None
         ended = self.segment_at(position).number - 1  # of several the last: some had no batch
         return ended if ended > self.rates.last else None
 
-    def tell(self, number: int, loss: float) -> None:
-        """The loss at the end of a segment, which the rate of later ones follows."""
-        self.rates.tell(number, loss)
+    def report_loss(self, number: int, loss: float) -> None:
+        """Receive the loss at the end of a segment, which the rates of later segments follow."""
+        self.rates.report_loss(number, loss)
 
     def segment_at(self, position: int) -> Segment:
-        """The segment that a position lies in."""
+        """The segment of a position."""
         return segment_at(position, self.base.per_epoch, self.segment)
 
     def chunks(self, start: int = 0, step: int = 1) -> Iterator[Chunk | None]:
@@ -135,8 +136,8 @@ class Apart:
         blocks = range(0, len(numbers), _AT_ONCE)
         hot = np.concatenate([self._hot(numbers[k : k + _AT_ONCE]) for k in blocks])
         turns = -(-MOST // rate)
-        kinds = [(one, -(-len(one) // step)) for one in (numbers[~hot], numbers[hot])]
+        kinds = [(kind, -(-len(kind) // step)) for kind in (numbers[~hot], numbers[hot])]
         for turn in range(turns):
-            for one, steps in kinds:
+            for kind, steps in kinds:
                 first, last = (steps * t // turns for t in (turn, turn + 1))
-                yield one[first * step : last * step]
+                yield kind[first * step : last * step]

@@ -1,4 +1,4 @@
-"""Cuts a sequence of inputs into batches, and a batch into one piece for each rank."""
+"""Cuts a sequence of examples into batches, and each batch into a share for each rank."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from slipstream.arrays import Array
 from slipstream.errors import ConfigError
 
 Numbers = Array | range
-"""Some numbers; a range where all follow one another, and whoever gives them knows it."""
+"""Example numbers: a range where they are known to be consecutive."""
 
 
 class Chunk(NamedTuple):
-    """Consecutive inputs of an order: where each stands in it, and its number in the part.
+    """Consecutive examples of an order.
 
     Args:
-        positions: Where each stands.
-        numbers: Its number in the part.
-        ends: Whether a batch ends with the last of them, full or not.
+        positions: The position of each in the order.
+        numbers: The number of each in the part.
+        ends: Whether a batch ends after the last of them, full or not.
     """
 
     positions: Numbers
@@ -31,15 +31,15 @@ class Chunk(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """The inputs of one batch on one rank, and the position at which the next batch begins.
+    """The examples of one batch on one rank.
 
     Args:
-        numbers: The inputs.
-        next_position: Where the next batch begins.
-        skipped: The inputs between the batch before and the next that are not trained, of all
-            ranks; None where nothing decides about that.
-        logit_offset: Added to the logit of each input in the loss, or None.
-        decision: The number of the decision by which inputs were skipped.
+        numbers: The examples.
+        next_position: The position at which the next batch begins.
+        skipped: The examples between the previous batch and the next that are not trained, of all
+            ranks; None without skipping.
+        logit_offset: Added to the logit of each example in the loss, or None.
+        decision: The number of the decision by which examples were skipped.
     """
 
     numbers: Numbers
@@ -52,14 +52,14 @@ class Cut(NamedTuple):
 def into_batches(
     chunks: Iterable[Chunk | None], batch_size: int, *, rank: int = 0, world_size: int = 1
 ) -> Iterator[Cut | None]:
-    """Full batches of `batch_size` inputs for this rank; short only where a chunk ends them.
+    """Full batches of `batch_size` examples for this rank; short only where a chunk ends them.
 
-    The last batch may be short too. None, where the next chunk is not decided yet, is passed on.
+    The last batch may be short too. Where the next chunk is not decided yet, this yields None.
 
-    The inputs of a step are taken off the sequence for all ranks together, then shared out in
-    order. So every rank makes the same number of steps, together they consume every input once,
-    and a position means the same in a world of any size. Chunks may have gaps in their
-    positions: what was left out of the sequence does not make batches smaller.
+    The examples of a step are taken from the sequence for all ranks together, then divided in
+    order. So every rank makes the same number of steps, together they consume every example once,
+    and a position means the same in a world of any size. Chunks may have gaps in their positions:
+    examples that are left out of the sequence do not make batches smaller.
 
     Example:
         >>> from slipstream.order import InputOrder
@@ -69,50 +69,49 @@ def into_batches(
     check_share(batch_size, rank, world_size)
     step = batch_size * world_size
     left: deque[Chunk] = deque()
-    held = 0
+    waiting = 0
     for chunk in chunks:
         if chunk is None:
             yield None
             continue
         left.append(chunk)
-        held += len(chunk.numbers)
-        while held >= step:
-            positions, numbers = _taken(left, step)
+        waiting += len(chunk.numbers)
+        while waiting >= step:
+            positions, numbers = _take_first(left, step)
             yield Cut(numbers[rank * batch_size :][:batch_size], int(positions[-1]) + 1)
-            held -= step
-        if held and chunk.ends:
-            yield _short(left, held, rank, world_size)
-            held = 0
-    if held:
-        yield _short(left, held, rank, world_size)
+            waiting -= step
+        if waiting and chunk.ends:
+            yield _short_batch(left, waiting, rank, world_size)
+            waiting = 0
+    if waiting:
+        yield _short_batch(left, waiting, rank, world_size)
 
 
-def _short(left: deque[Chunk], held: int, rank: int, world_size: int) -> Cut:
-    positions, numbers = _taken(left, held)
-    return Cut(numbers[share_of(held, rank, world_size)], int(positions[-1]) + 1)
+def _short_batch(left: deque[Chunk], count: int, rank: int, world_size: int) -> Cut:
+    positions, numbers = _take_first(left, count)
+    return Cut(numbers[share_of(count, rank, world_size)], int(positions[-1]) + 1)
 
 
-def _taken(left: deque[Chunk], count: int) -> tuple[Numbers, Numbers]:
-    """The positions and numbers of the first inputs of some chunks, which are taken off these."""
-    taken = []
+def _take_first(left: deque[Chunk], count: int) -> tuple[Numbers, Numbers]:
+    """Remove the first examples from some chunks; return their positions and numbers."""
+    pieces = []
     while count:
         positions, numbers, _ = left.popleft()
-        taken.append((positions[:count], numbers[:count]))
+        pieces.append((positions[:count], numbers[:count]))
         if len(numbers) > count:
             left.appendleft(Chunk(positions[count:], numbers[count:]))
-        count -= len(taken[-1][1])
-    where, which = zip(*taken, strict=True)
-    return joined(where), joined(which)
+        count -= len(pieces[-1][1])
+    return joined([piece[0] for piece in pieces]), joined([piece[1] for piece in pieces])
 
 
 def share_of(inputs: int, rank: int, world_size: int) -> slice:
-    """One rank's share of a step with fewer inputs than fit."""
+    """One rank's share of a step with fewer examples than fit."""
     start, stop = (inputs * r // world_size for r in (rank, rank + 1))
     return slice(start, stop)
 
 
 def check_share(batch_size: int, rank: int, world_size: int) -> None:
-    """Raise an error unless this is a share that a rank can take."""
+    """Raise an error unless batch size, rank and world size fit each other."""
     if batch_size < 1:
         raise ConfigError(f"batch_size is {batch_size}; it must be at least 1.")
     if not 0 <= rank < world_size:
@@ -124,21 +123,21 @@ def check_share(batch_size: int, rank: int, world_size: int) -> None:
         )
 
 
-def joined(some: Sequence[Numbers], out: Array | None = None) -> Numbers:
-    """Numbers one behind the other: a range, if they are one all together.
+def joined(pieces: Sequence[Numbers], out: Array | None = None) -> Numbers:
+    """Concatenated numbers: a range if the pieces form one.
 
     Args:
-        some: The numbers.
-        out: Where to put them, if they are no range.
+        pieces: The numbers.
+        out: The array for the result, unless it is a range.
     """
-    ranges = [one for one in some if isinstance(one, range)]
-    if len(ranges) == len(some) and all(a.stop == b.start for a, b in pairwise(ranges)):
+    ranges = [piece for piece in pieces if isinstance(piece, range)]
+    if len(ranges) == len(pieces) and all(a.stop == b.start for a, b in pairwise(ranges)):
         return range(ranges[0].start, ranges[-1].stop)
-    if len(some) == 1 and out is None:
-        return some[0]
-    return np.concatenate([as_array(one) for one in some], out=out)
+    if len(pieces) == 1 and out is None:
+        return pieces[0]
+    return np.concatenate([as_array(piece) for piece in pieces], out=out)
 
 
 def as_array(numbers: Numbers) -> Array:
-    """The same numbers, in memory."""
+    """The same numbers as an array."""
     return np.arange(numbers.start, numbers.stop) if isinstance(numbers, range) else numbers

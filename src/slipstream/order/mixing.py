@@ -42,19 +42,19 @@ def permutation(n: int, keys: Array) -> Array:
 
 @compiled
 def mixed(firsts: Array, inside: Array, block: int, run: int) -> Array:
-    """The inputs of some blocks, in short runs that come in a given order.
+    """The examples of some blocks, in short runs with a given order.
 
     Args:
-        firsts: The first input of each block.
-        inside: The runs of all blocks, in the order wanted.
-        block: Inputs in a block.
-        run: Inputs in a run.
+        firsts: The first example of each block.
+        inside: The runs of all blocks, in their order.
+        block: Examples in a block.
+        run: Examples in a run.
     """
     runs = block // run
     numbers = np.empty(len(inside) * run, dtype=np.int64)
     for k in range(len(inside)):
-        which = inside[k] // runs
-        start = firsts[which] + (inside[k] - which * runs) * run
+        number = inside[k] // runs
+        start = firsts[number] + (inside[k] - number * runs) * run
         for i in range(run):
             numbers[k * run + i] = start + i
     return numbers

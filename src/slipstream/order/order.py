@@ -1,4 +1,4 @@
-"""In what order inputs come: as they are, or shuffled by blocks."""
+"""The order of examples: as they are, or shuffled by blocks."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class InputOrder:
             epoch, first = divmod(start, self.per_epoch)
             last = min(first - first % _CHUNK + _CHUNK, self.per_epoch)
             stop = start + last - first
-            as_is = self.seed is None  # then nothing need be counted up here
+            as_is = self.seed is None  # then a range is enough
             within = range(self.start + first, self.start + last)
             numbers = within if as_is else self._within_epoch(epoch, first, last)
             yield Chunk(range(start, stop), numbers)
@@ -112,16 +112,16 @@ class InputOrder:
         return into_batches(self.chunks(position), batch_size, rank=rank, world_size=world_size)
 
     def arguments(self) -> dict[str, Any]:
-        """What makes it another sequence if it differs, and the number of epochs."""
+        """The arguments that define the sequence, and the number of epochs."""
         return asdict(self)
 
-    def asks(self, position: int) -> int | None:
-        """None: no loss changes this order."""
+    def pending_decision(self, position: int) -> int | None:
+        """None, because no loss changes this order."""
         del position
         return None
 
-    def tell(self, number: int, loss: float) -> None:
-        """Nothing follows from a loss."""
+    def report_loss(self, number: int, loss: float) -> None:
+        """Ignore the loss: it does not change this order."""
 
     def _check(self, start: int, stop: int) -> None:
         if not 0 <= start <= stop <= len(self):
@@ -144,18 +144,18 @@ class InputOrder:
 
     def _shuffled_blocks(self, epoch: int) -> tuple[Array, Array]:
         """The blocks of an epoch in random order, and the position at which each group begins."""
-        known = self._kept.get("blocks")
+        known = self._cache.get("blocks")
         if known is None or known[0] != epoch:
             count = -(-self.per_epoch // self.block)
             blocks = self._permutation(count, epoch, 0).astype(np.int64)
             sizes = np.minimum(self.per_epoch - blocks * self.block, self.block)
             starts = np.concatenate([[0], np.cumsum(sizes)])[: -1 : self.mixed]
-            known = self._kept["blocks"] = epoch, (blocks, starts)
+            known = self._cache["blocks"] = epoch, (blocks, starts)
         return known[1]
 
     def _mixed_group(self, epoch: int, group: int) -> Array:
         """The input numbers of one group of blocks, mixed, counted from `start`."""
-        known = self._kept.get("group")
+        known = self._cache.get("group")
         if known is None or known[0] != (epoch, group):
             blocks, _ = self._shuffled_blocks(epoch)
             firsts = blocks[group * self.mixed : (group + 1) * self.mixed] * self.block
@@ -163,15 +163,15 @@ class InputOrder:
             numbers = mixed(firsts, inside, self.block, self.run)
             if firsts.max() + self.block > self.per_epoch:  # the last block is short
                 numbers = numbers[numbers < self.per_epoch]
-            numbers.flags.writeable = False  # it is handed out again
-            known = self._kept["group"] = (epoch, group), numbers
+            numbers.flags.writeable = False  # it is returned again
+            known = self._cache["group"] = (epoch, group), numbers
         return known[1]
 
     @cached_property
-    def _kept(self) -> dict[str, Any]:
-        """The epoch and the group that were asked for last: mostly they are asked for again.
+    def _cache(self) -> dict[str, Any]:
+        """The epoch and the group that were computed last: mostly they are needed again.
 
-        Several threads may ask: what is known and of what it is are one thing.
+        Several threads may read it: a key and its value are stored as one tuple.
         """
         return {}
 

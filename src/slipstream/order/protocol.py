@@ -1,4 +1,4 @@
-"""What an order of inputs gives to those who read them, and asks of those who train on them."""
+"""The interface of an order of examples, for the loader and the training loop."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from slipstream.order.batching import Chunk, Cut
 
 
 class Order(Protocol):
-    """A sequence of inputs: a pure function of its arguments and of what it was told so far."""
+    """A sequence of examples: a pure function of its arguments and of the reported losses."""
 
     @property
     def rows(self) -> int:
-        """Inputs in the part."""
+        """Examples in the part."""
 
     def __len__(self) -> int:
         """Positions in the whole sequence."""
 
     def chunks(self, start: int = 0, step: int = 1) -> Iterator[Chunk | None]:
-        """The sequence from a position on, piece by piece; None where it is not decided.
+        """The sequence from a position on, in chunks; None where it is not decided.
 
         Args:
             start: The position.
-            step: Inputs of a step on all ranks together.
+            step: Examples of a step, on all ranks together.
         """
 
     def cuts(
@@ -32,10 +32,10 @@ class Order(Protocol):
         """The batches of one rank from a position on; None where the next one is not decided."""
 
     def arguments(self) -> dict[str, Any]:
-        """What makes it another sequence if it differs, and the number of epochs."""
+        """The arguments that define the sequence, and the number of epochs."""
 
-    def asks(self, position: int) -> int | None:
-        """The number of the decision that needs the loss at a position; None if none does."""
+    def pending_decision(self, position: int) -> int | None:
+        """The number of the decision that needs the loss at a position; None if there is none."""
 
-    def tell(self, number: int, loss: float) -> None:
-        """The loss of the validation part for a decision of that number; numbers rise."""
+    def report_loss(self, number: int, loss: float) -> None:
+        """Receive the loss of the validation part for a decision; numbers rise."""

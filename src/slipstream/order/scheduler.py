@@ -1,4 +1,4 @@
-"""At what rate hot and cold batches alternate: FAE's shuffle scheduler."""
+"""FAE's shuffle scheduler: the rate at which hot and cold batches alternate."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ FALLS = 4
 
 
 class Rates:
-    """The rate of each segment, in per cent: how much of it comes before hot and cold change over.
+    """The rate of each segment: the per cent of it that is trained before hot and cold alternate.
 
-    A high rate changes over seldom, which is cheap; a low one mixes more finely. It starts at 50,
-    is halved when the loss rises, and doubled after four falls in a row, between 1 and 100. The
-    decision at the end of segment s holds from segment s + lag on: what is read ahead of it does
-    not depend on when it was taken.
+    A high rate alternates seldom, which is cheap; a low rate mixes more finely. It starts at 50, is
+    halved when the loss rises, and doubled after four falls in a row, between 1 and 100. The
+    decision at the end of segment s holds from segment s + lag on, so batches that are read ahead
+    do not depend on the moment of the decision.
 
     Args:
         lag: Segments from a decision to its effect, at least 1.
@@ -23,7 +23,7 @@ class Rates:
     Example:
         >>> rates = Rates(lag=1)
         >>> for segment, loss in enumerate([0.6, 0.7, 0.6, 0.5, 0.4, 0.3]):
-        ...     rates.tell(segment, loss)
+        ...     rates.report_loss(segment, loss)
         >>> [rates.of(segment) for segment in range(8)]
         [50, 50, 25, 25, 25, 25, 50, None]
     """
@@ -40,11 +40,11 @@ class Rates:
 
     @property
     def last(self) -> int:
-        """The last segment whose loss was told; -1 before the first."""
+        """The last segment whose loss was reported; -1 before the first."""
         return self._decided[-1][0] if self._decided else -1
 
-    def tell(self, segment: int, loss: float) -> None:
-        """The loss at the end of a segment."""
+    def report_loss(self, segment: int, loss: float) -> None:
+        """Receive the loss at the end of a segment."""
         if segment <= self.last:
             raise ConfigError(f"The loss of segment {segment} comes after that of {self.last}.")
         rate = self._decided[-1][1] if self._decided else START

@@ -60,12 +60,12 @@ class SkipHistory:
         """The arguments that determine the sequence, and the number of epochs."""
         return self._base.arguments()
 
-    def asks(self, position: int) -> int | None:
+    def pending_decision(self, position: int) -> int | None:
         """Nothing is left to decide."""
         del position
         return None
 
-    def tell(self, number: int, loss: float) -> None:
+    def report_loss(self, number: int, loss: float) -> None:
         """No decision needs a loss."""
 
     def chunks(self, start: int = 0, step: int = 1) -> Iterator[Chunk | None]:

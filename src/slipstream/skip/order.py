@@ -75,13 +75,13 @@ class SkippingOrder:
         """The arguments that determine the sequence, and the number of epochs."""
         return self.base.arguments()
 
-    def asks(self, position: int) -> int | None:
+    def pending_decision(self, position: int) -> int | None:
         """The number of the decision about the order that needs the loss at a position."""
-        return self.base.asks(position)
+        return self.base.pending_decision(position)
 
-    def tell(self, number: int, loss: float) -> None:
+    def report_loss(self, number: int, loss: float) -> None:
         """The loss for a decision about the order."""
-        self.base.tell(number, loss)
+        self.base.report_loss(number, loss)
 
     def chunks(self, start: int = 0, step: int = 1) -> Iterator[Chunk | None]:
         """All examples, piece by piece: the skipped ones depend on the batches."""

@@ -8,8 +8,8 @@ import math
 import numpy as np
 import torch
 
+from slipstream.arrays import Array
 from slipstream.compiled import compiled
-from slipstream.data.inputs import Array
 from slipstream.tables.kernels.threads import even, shared
 from slipstream.tables.spec import TableSpec
 from slipstream.tables.store import RowStore, encoded

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.data.copying import copy_rows
-from slipstream.data.inputs import Array
 from slipstream.errors import SlipstreamError
 from slipstream.tables.plan import Moves, Plan
 from slipstream.tables.store import RowStore

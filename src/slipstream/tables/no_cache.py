@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from slipstream.arrays import Array
 from slipstream.data.batch import Batch, ListBatch
-from slipstream.data.inputs import Array
 from slipstream.errors import DataError
 from slipstream.tables.kernels import planning
 from slipstream.tables.kernels.threads import shared, shares_for
@@ -33,7 +33,7 @@ class Resident:
         self._groups = [_GroupPlanner(layout, group, singles) for group in layout.groups]
 
     remembers = False
-    look = None
+    on_read = None
 
     def kept(self) -> Sequence[Moves]:
         """Nothing: there is no fast tier."""

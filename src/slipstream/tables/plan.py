@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from slipstream.data.batch import Batch, Look, Together
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
+from slipstream.data.batch import Batch, OnRead, ReadBlock
 from slipstream.quick import quick
 
 
@@ -166,7 +166,7 @@ class Plan:
         skipped: The numbers of the inputs just before or between these that are not trained;
             None where nothing decides about that.
         decision: The number of the decision by which they were skipped.
-        together: What was read at once with its batch; its inputs are taken from there. None where
+        read_block: The batches that were read at once with its batch. None where
             they are others.
         place: Which of them it is.
     """
@@ -185,7 +185,7 @@ class Plan:
     skipped: Array | None = None
     decision: int = 0
     ids: Tensor | None = None
-    together: Together | None = None
+    read_block: ReadBlock | None = None
     place: int = 0
 
     @property
@@ -257,11 +257,8 @@ class Placement(Protocol):
         """Whether the parts of a batch follow from the batches before it."""
 
     @property
-    def look(self) -> Look | None:
-        """What to find out of batches as soon as they are read, if anything; else it is done here.
-
-        It is what `Loader` is given.
-        """
+    def on_read(self) -> OnRead | None:
+        """The function that a `Loader` calls with every block that it has read, if any."""
 
     def kept(self) -> Sequence[Moves]:
         """For each group the rows in the fast tier, between two plans; empty without one."""
@@ -327,6 +324,6 @@ class Planner:
                 ids=batch.ids if any(group.cold is not None for group in groups) else None,
                 skipped=batch.skipped,
                 decision=batch.decision,
-                together=batch.together,
+                read_block=batch.read_block,
                 place=batch.place,
             )

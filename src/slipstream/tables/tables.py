@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.tables.gradients import gradient_vectors
 from slipstream.tables.init import fill
 from slipstream.tables.kernels import cpu, reference

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from slipstream import gpu
+from slipstream.arrays import Array
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
-from slipstream.data.inputs import Array
 from slipstream.errors import ConfigError
 from slipstream.models import MODELS, Model, build_model
 from slipstream.order import SEGMENT, Apart, InputOrder, Order, Rates, example_number

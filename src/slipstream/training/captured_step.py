@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from slipstream import gpu
-from slipstream.background import little_interrupted
+from slipstream.background import low_latency_interpreter
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
@@ -166,7 +166,7 @@ class CapturedStep:
         try:
             engine.tables.keep(placement.kept(), self._tables.steps)
             with ExitStack() as stack:
-                stack.enter_context(little_interrupted())
+                stack.enter_context(low_latency_interpreter())
                 parts = (config, self._dataset, self._order, rooms, placement)
                 loader = stack.enter_context(loader_of(*parts))
                 plans = Planner(placement).plans(loader, self._tables.steps + 1)

@@ -7,9 +7,9 @@ from contextlib import closing
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.data.batch import Batch, BatchReader
 from slipstream.data.dataset import Part
-from slipstream.data.inputs import Array
 from slipstream.order import Cut
 from slipstream.pipeline.engine import Engine
 from slipstream.tables.plan import Placement, Planner

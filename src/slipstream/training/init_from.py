@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.encoder import dictionary_keys
-from slipstream.data.inputs import Array
 from slipstream.data.schema import Schema, Table
 from slipstream.errors import ConfigError, did_you_mean
 from slipstream.models import Model

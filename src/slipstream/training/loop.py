@@ -59,7 +59,7 @@ def train(
     if resume:
         config = to_go_on_with(run, config)
     else:
-        run.check_free(force)
+        run.check_replaceable(force)
     # Everything that can be wrong with what was asked for is found before the folder is touched.
     gpu.check_device(config)
     gpu.use_device(config)
@@ -84,7 +84,7 @@ def train(
             found = to_go_on_from(run, config, dataset, len(order), hooks.say)
             warm = None if found else warm_start(config, model, dataset, hooks.say)
         else:
-            run.check_free(force)
+            run.check_replaceable(force)
             run.begin(config)
         trainer = Trainer(dataset, config, run, hooks, stack, model)
         try:

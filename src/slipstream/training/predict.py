@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 import torch
 
+from slipstream.arrays import Array
 from slipstream.data.dataset import Part
 from slipstream.data.formats.spec import LogSpec
-from slipstream.data.inputs import Array
 from slipstream.data.prepare.encode import Encoded, RowEncoder
 from slipstream.errors import ConfigError, DataError
 from slipstream.training.evaluation import predictions

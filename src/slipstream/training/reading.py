@@ -42,7 +42,7 @@ def loader_of(
         threads=options.threads,
         pin_memory=options.pin_memory,
         at_once=options.at_once,
-        look=placement.look if in_threads else None,
+        on_read=placement.on_read if in_threads else None,
         wait=wait if in_threads else None,
     )
     loader.reserve(options.reads)

@@ -95,7 +95,7 @@ def take_up_order(state: State, base: InputOrder, order: Order) -> None:
         state.decisions = []
     state.order = now
     for number, loss in state.decisions:
-        order.tell(number, loss)
+        order.report_loss(number, loss)
 
 
 def plans_from(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstream.config import Config
-from slipstream.data.aside import locked
+from slipstream.data.atomic_write import try_lock
 from slipstream.errors import ConfigError
 
 CONFIG, METRICS, SUMMARY, CHECKPOINTS = (
@@ -69,7 +69,7 @@ class Run:
         text = path.read_text(encoding="utf-8") if path.is_file() else ""
         return [json.loads(line) for line in text.splitlines(keepends=True) if line[-1] == "\n"]
 
-    def check_free(self, force: bool = False) -> None:
+    def check_replaceable(self, force: bool = False) -> None:
         """Raise an error where a new run would overwrite what it should not."""
         if self.folder.exists() and not self.folder.is_dir():
             raise ConfigError(
@@ -93,7 +93,7 @@ class Run:
         """Have the folder for this process alone; it is made if it is not there."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / _LOCK
-        lock = locked(path)
+        lock = try_lock(path)
         if lock is None:
             raise ConfigError(
                 f"Another process is training in {self.folder}. Wait for it to end, or choose "

@@ -281,12 +281,12 @@ class Trainer:
 
     def _tell_order(self) -> None:
         """Give the order the loss that it asks for, of some inputs of the validation part."""
-        if (number := self.order.asks(self.state.position)) is None:
+        if (number := self.order.pending_decision(self.state.position)) is None:
             return
         few = first_inputs(self.dataset.validation, RATE_INPUTS)
         scores = self._evaluate("ordering", few)
         assert scores["logloss"] is not None, "checked before training began"
-        self.order.tell(number, scores["logloss"])
+        self.order.report_loss(number, scores["logloss"])
         self.state.decisions.append((number, scores["logloss"]))
         line = {"kind": "ordering", "position": self.state.position, "decision": number}
         self.reports.write(line | {"logloss": scores["logloss"]})

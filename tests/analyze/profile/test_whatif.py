@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_runs import clicks, config
 
-from slipstream.analyze.profile.whatif import COMPARED, Sample, plan_outcome
+from slipstream.analyze.profile.whatif import COMPARED, BatchSample, plan_outcome
 from slipstream.config import Config
 from slipstream.data.loader import Loader
 from slipstream.pipeline.place.accesses import Popularity
@@ -26,7 +26,7 @@ def _sample(n, seed, model="dlrm", batches=1000):
     singles = [column.name for column in dataset.schema.singles]
     rows = Popularity.of(layout, dataset.counts)
     needed = count_working_set(layout, singles, drawn)
-    return dataset, Sample(layout, singles, drawn, needed), rows
+    return dataset, BatchSample(layout, singles, drawn, needed), rows
 
 
 def _simulated(sample, rooms, window):

@@ -350,10 +350,10 @@ def test_an_existing_data_set_is_kept_unless_forced(tmp_path):
 
 
 def test_a_disk_without_room_is_told_before_anything_is_written(tmp_path, monkeypatch):
-    from slipstream.data.prepare import room
+    from slipstream.data.prepare import resource_limits
 
     file = write(tmp_path / "log.tsv", criteo_rows(30))
-    monkeypatch.setattr(room.shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
+    monkeypatch.setattr(resource_limits.shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
     with pytest.raises(DataError, match=r"needs about .* GB of disk"):
         prepare(log_spec("criteo", {}), [file], tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["log.tsv"]

@@ -119,7 +119,7 @@ def _blocks_of(size: int):
     """Blocks so small that lines and quotes cross their ends."""
     from unittest.mock import PropertyMock, patch
 
-    from slipstream.data.prepare.room import Memory
+    from slipstream.data.prepare.resource_limits import Memory
 
     return patch.object(Memory, "block", new_callable=PropertyMock, return_value=size)
 

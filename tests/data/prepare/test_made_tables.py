@@ -15,8 +15,8 @@ from raw_logs import WHOLE, decoded, prepare_table
 from slipstream import DataError, Dataset, verify
 from slipstream.data.lookup import KeyTable
 from slipstream.data.prepare.count import KeyCounts, run_of
-from slipstream.data.prepare.kept import Kept
 from slipstream.data.prepare.rank import rank_table
+from slipstream.data.prepare.vocabulary import Vocabulary
 from slipstream.data.ranking import rank
 
 
@@ -41,7 +41,7 @@ def test_ranking_on_disk_is_ranking_in_memory(counts, least):
     keys = np.array(kept, dtype=np.int64)
     with tempfile.TemporaryDirectory() as folder:
         rest = sum(count for count in counts if count < least)
-        of_kept = Kept(keys, np.array([counts[k] for k in kept], dtype=np.int64))
+        of_kept = Vocabulary(keys, np.array([counts[k] for k in kept], dtype=np.int64))
         made = rank_table(Path(folder), of_kept, rest, None, None, limit=7)
         ids = np.fromfile(Path(folder) / "ids", dtype=np.int64)
         np.testing.assert_array_equal(ids, plain.ids[keys])
@@ -188,7 +188,7 @@ def test_a_hashed_data_set_cannot_be_extended_and_says_so_before_it_reads(tmp_pa
 
 
 def test_values_in_raw_order_break_ties_also_where_text_is_sorted_in_ranges(tmp_path, monkeypatch):
-    from slipstream.data.prepare.room import Memory
+    from slipstream.data.prepare.resource_limits import Memory
 
     values = [f"w{value:05d}" for value in np.random.default_rng(0).permutation(3000)] * 2
     monkeypatch.setattr(Memory, "work", 40_000)  # far less than the text

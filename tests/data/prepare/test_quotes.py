@@ -12,7 +12,7 @@ from raw_logs import WHOLE, decoded, prepare_table
 
 from slipstream import DataError
 from slipstream.data.prepare import lines, records, streams
-from slipstream.data.prepare.room import Memory
+from slipstream.data.prepare.resource_limits import Memory
 
 SCHEMA = {"label": "click", "categorical": ["shop"]}
 KEPT = {"bad_rows": "skip", "min_count": 1, **WHOLE}

@@ -15,7 +15,7 @@ import pytest
 from raw_logs import criteo_rows, digests, write
 
 from slipstream import DataError, Recipe, verify
-from slipstream.data.aside import claimed
+from slipstream.data.atomic_write import partial_path
 from slipstream.data.formats import log_spec
 from slipstream.data.prepare import Options, prepare, state
 from slipstream.data.prepare.state import State
@@ -27,7 +27,7 @@ from pathlib import Path
 from unittest.mock import PropertyMock, patch
 from slipstream.data.formats import log_spec
 from slipstream.data.prepare import Options, prepare
-from slipstream.data.prepare.room import Memory
+from slipstream.data.prepare.resource_limits import Memory
 format, schema, file, out = sys.argv[1:5]
 spec = log_spec(format, {"schema": schema or None})
 # Small pieces, so that there are many moments to be killed at.
@@ -172,14 +172,14 @@ def test_killed_between_naming_and_cleaning_up_the_same_command_succeeds(tmp_pat
     from slipstream.data.prepare import run
 
     def named_and_killed(*words):
-        give_name(*words)
+        publish(*words)
         raise Stop
 
-    give_name = run.give_name
-    monkeypatch.setattr(run, "give_name", named_and_killed)
+    publish = run.publish
+    monkeypatch.setattr(run, "publish", named_and_killed)
     with pytest.raises(Stop):
         prepare(spec, [file], out)
-    monkeypatch.setattr(run, "give_name", give_name)
+    monkeypatch.setattr(run, "publish", publish)
     assert (tmp_path / "out.partial").exists()
     before = digests(out)
     prepare(spec, [file], out)
@@ -193,7 +193,7 @@ def test_killed_while_cleaning_up_the_same_command_succeeds(tmp_path, monkeypatc
     file = tmp_path / "log.csv"
     write_raw(Recipe("taobao", rows=300, seed=2), "taobao", file)
     spec, out = log_spec("taobao", {}), tmp_path / "out"
-    give_name, unlink = run.give_name, Path.unlink
+    publish, unlink = run.publish, Path.unlink
 
     def killed_at_the_first_file(path, missing_ok=False):
         if path.parent.name == "out.partial":
@@ -201,10 +201,10 @@ def test_killed_while_cleaning_up_the_same_command_succeeds(tmp_path, monkeypatc
         unlink(path, missing_ok)
 
     def named(*words):
-        give_name(*words)
+        publish(*words)
         monkeypatch.setattr(Path, "unlink", killed_at_the_first_file)
 
-    monkeypatch.setattr(run, "give_name", named)
+    monkeypatch.setattr(run, "publish", named)
     with pytest.raises(Stop):
         prepare(spec, [file], out)
     monkeypatch.undo()
@@ -248,7 +248,7 @@ def extended_in_place(folder: Path, monkeypatch, kill) -> dict[str, str]:
     second = write(folder / "day2.tsv", criteo_rows(50, seed=1))
     options = Options(min_count=1, dictionary=out, extend=True)
     if kill is not None:
-        monkeypatch.setattr(run, "give_name", kill)
+        monkeypatch.setattr(run, "publish", kill)
         with pytest.raises(Stop):
             prepare(spec, [second], out, options, force=True)
         monkeypatch.undo()
@@ -300,6 +300,6 @@ def test_a_defect_says_where_what_is_done_is_kept_and_what_to_do(tmp_path, monke
 def test_two_runs_at_once_are_refused(tmp_path):
     file = write(tmp_path / "log.tsv", criteo_rows(50))
     out = tmp_path / "held"
-    with claimed(out), pytest.raises(DataError, match="Another process"):
+    with partial_path(out), pytest.raises(DataError, match="Another process"):
         prepare(log_spec("criteo", {}), [file], out)
     prepare(log_spec("criteo", {}), [file], out)

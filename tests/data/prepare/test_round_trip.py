@@ -19,7 +19,7 @@ from slipstream import Lists, Recipe, from_arrays, verify
 from slipstream.data.formats import log_spec
 from slipstream.data.prepare import Options, pack, prepare
 from slipstream.data.prepare.parse import Parser
-from slipstream.data.prepare.room import Memory
+from slipstream.data.prepare.resource_limits import Memory
 from slipstream.data.synthetic.raw import write_raw
 
 # What CSV cannot say: an empty value is a missing one.

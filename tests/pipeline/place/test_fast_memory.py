@@ -145,9 +145,9 @@ def test_the_least_fits_every_batch_also_apart_and_with_rows_that_are_chosen(
         for plan in planner.plans(loader):
             trained += plan.n_valid
             assert name == "fae" or not plan.aside
-            number = order.asks(plan.next_position)
+            number = order.pending_decision(plan.next_position)
             if number is not None:
-                order.tell(number, 0.5)
+                order.report_loss(number, 0.5)
     assert trained == len(order)
 
 

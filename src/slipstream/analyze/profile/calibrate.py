@@ -1,7 +1,7 @@
 """FAE's calibrator: a popularity threshold and the size of its hot set, from a sample.
 
 It serves data whose accesses were not counted. A sample of examples gives accesses; a few rows of
-each table, drawn at random, show how many rows reach a threshold, with a bound that holds in all
+each table, sampled at random, show how many rows reach a threshold, with a bound that holds in all
 but a stated share of cases. No table is scanned.
 
 The bound is one of rows as the sample counted them. From some five accesses in the sample on, all
@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slipstream.analyze.profile.passes import add_accesses, no_accesses
+from slipstream.arrays import Array
 from slipstream.data.dataset import Part
-from slipstream.data.inputs import Array
 from slipstream.errors import ConfigError
 from slipstream.models.inputs import LINEAR
 from slipstream.t_distribution import t_quantile
@@ -30,7 +30,7 @@ CHUNKS, CHUNK_ROWS, CONFIDENCE = 35, 1024, 0.999
 _CONSECUTIVE = 512
 
 
-class Estimate(NamedTuple):
+class BoundedNumber(NamedTuple):
     """An estimated number with its bounds."""
 
     likely: float
@@ -54,7 +54,7 @@ class Calibration:
     inputs: int
     threshold: int
     popularity: float
-    rows: Estimate
+    rows: BoundedNumber
     bytes: float
     upper_bytes: float
 
@@ -73,7 +73,7 @@ def calibrate(
         layout: Tables and features.
         budget: Bytes of fast memory, optimizer state counted.
         share: The share of examples to count.
-        seed: Seed of the examples and the rows that are drawn.
+        seed: Seed of the examples and the rows that are sampled.
     """
     counts, examples = sampled_counts(part, share, seed)
     tables: list[tuple[int, Array, list[Array]]] = []
@@ -82,15 +82,15 @@ def calibrate(
             accesses = counts[table.name.removesuffix(LINEAR)]
             tables.append((size, accesses, chunks(accesses, seed + len(tables))))
 
-    def hot_set(threshold: int) -> tuple[Estimate, float, float]:
+    def hot_set(threshold: int) -> tuple[BoundedNumber, float, float]:
         """The rows, bytes and bound of the bytes of a threshold's hot set."""
-        rows = [estimate(drawn, len(accesses), threshold) for _, accesses, drawn in tables]
+        rows = [estimate(sampled, len(accesses), threshold) for _, accesses, sampled in tables]
         sizes = [size for size, _, _ in tables]
-        bytes_ = sum(size * one.likely for size, one in zip(sizes, rows, strict=True))
-        upper = sum(size * one.upper for size, one in zip(sizes, rows, strict=True))
-        return Estimate(*map(sum, zip(*rows, strict=True))), bytes_, upper
+        bytes_ = sum(size * number.likely for size, number in zip(sizes, rows, strict=True))
+        upper = sum(size * number.upper for size, number in zip(sizes, rows, strict=True))
+        return BoundedNumber(*map(sum, zip(*rows, strict=True))), bytes_, upper
 
-    most = max(int(chunk.max(initial=0)) for _, _, drawn in tables for chunk in drawn)
+    most = max(int(chunk.max(initial=0)) for _, _, sampled in tables for chunk in sampled)
     thresholds = range(1, most + 1)
     threshold = 1 + bisect_left(thresholds, True, key=lambda n: hot_set(n)[2] <= budget)
     rows, bytes_, upper = hot_set(threshold)
@@ -106,7 +106,7 @@ def calibrate(
 def sampled_counts(part: Part, share: float, seed: int) -> tuple[dict[str, Array], int]:
     """The accesses of each row in a share of the examples, and how many examples those are.
 
-    Examples are drawn in runs of 512, which read as fast as a file does.
+    Examples are sampled in runs of 512, which read as fast as a file does.
     """
     runs = -(-len(part) // _CONSECUTIVE)
     wanted = min(runs, max(1, round(runs * share))) if runs else 0
@@ -119,10 +119,10 @@ def sampled_counts(part: Part, share: float, seed: int) -> tuple[dict[str, Array
 
 
 def chunks(accesses: Array, seed: int = 0) -> list[Array]:
-    """The accesses of 35 chunks of 1,024 rows drawn at random; all of them if there are no more.
+    """The accesses of 35 chunks of 1,024 rows sampled at random; all of them if there are no more.
 
     FAE takes consecutive rows. Here ids are popularity ranks, so all hot rows would be in a few
-    chunks: each row is drawn by itself.
+    chunks: each row is sampled by itself.
     """
     if len(accesses) <= CHUNKS * CHUNK_ROWS:
         return [accesses]
@@ -131,21 +131,21 @@ def chunks(accesses: Array, seed: int = 0) -> list[Array]:
     return [accesses[chunk] for chunk in np.split(rows, CHUNKS)]
 
 
-def estimate(drawn: list[Array], rows: int, threshold: int) -> Estimate:
+def estimate(sampled: list[Array], rows: int, threshold: int) -> BoundedNumber:
     """How many of a table's rows have at least `threshold` accesses, from chunks of it.
 
     A t-interval over the chunks at 99.9 %. With few hot rows in them it is too narrow, and with
     none it has no width: its upper bound is never below that of the binomial law.
     """
-    hits = np.array([int((chunk >= threshold).sum()) for chunk in drawn], dtype=float)
-    counted, hot = sum(map(len, drawn)), int(hits.sum())
+    hits = np.array([int((chunk >= threshold).sum()) for chunk in sampled], dtype=float)
+    counted, hot = sum(map(len, sampled)), int(hits.sum())
     if counted >= rows:
-        return Estimate(hot, hot, hot)
+        return BoundedNumber(hot, hot, hot)
     likely = hot / counted * rows
-    error = float(hits.std(ddof=1)) / math.sqrt(len(hits)) / len(drawn[0]) * rows
+    error = float(hits.std(ddof=1)) / math.sqrt(len(hits)) / len(sampled[0]) * rows
     half = t_quantile((1 + CONFIDENCE) / 2, len(hits) - 1) * error
     upper = max(likely + half, binomial_upper(hot, counted, CONFIDENCE) * rows)
-    return Estimate(likely, max(float(hot), likely - half), min(float(rows), upper))
+    return BoundedNumber(likely, max(float(hot), likely - half), min(float(rows), upper))
 
 
 def binomial_upper(hits: int, draws: int, confidence: float) -> float:

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 
 
 def pooled(counts: Iterable[Array]) -> Array:
     """The access counts of several tables as if they were one, most accessed first."""
-    together = np.concatenate([np.asarray(one) for one in counts])
+    together = np.concatenate([np.asarray(array) for array in counts])
     return np.sort(together)[::-1]
 
 
@@ -39,5 +39,5 @@ def access_curve(counts: Array, points: int = 200) -> tuple[Array, Array]:
         points: How many, evenly spaced on a logarithmic axis.
     """
     rows = np.unique(np.rint(np.geomspace(1, len(counts), points)).astype(np.int64))
-    taken = np.cumsum(counts)[rows - 1]
-    return rows / len(counts), taken / max(1, int(counts.sum()))
+    covered = np.cumsum(counts)[rows - 1]
+    return rows / len(counts), covered / max(1, int(counts.sum()))

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.data.dataset import Part
-from slipstream.data.inputs import Array, Inputs
+from slipstream.data.inputs import Examples
 from slipstream.models.inputs import LINEAR
 from slipstream.tables.spec import Layout
 
@@ -64,6 +65,6 @@ def count_all_hot(
     return [int(total) for total in totals]
 
 
-def _runs(part: Part, start: int, stop: int) -> Iterator[Inputs]:
+def _runs(part: Part, start: int, stop: int) -> Iterator[Examples]:
     for first in range(start, stop, _AT_ONCE):
         yield from part.runs(first, min(first + _AT_ONCE, stop))

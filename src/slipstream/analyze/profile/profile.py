@@ -9,10 +9,10 @@ from typing import Any
 from slipstream.analyze.profile.calibrate import calibrate
 from slipstream.analyze.profile.curve import pooled, top_share
 from slipstream.analyze.profile.passes import count_all_hot
-from slipstream.analyze.profile.whatif import COMPARED, Sample, plan_outcome
+from slipstream.analyze.profile.whatif import COMPARED, BatchSample, plan_outcome
+from slipstream.arrays import Array
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset
-from slipstream.data.inputs import Array
 from slipstream.data.loader import Loader
 from slipstream.errors import ConfigError
 from slipstream.models.inputs import LINEAR
@@ -129,7 +129,7 @@ def _sample(
     batch_size: int,
     sample_batches: int,
     progress: Callable[[int], None],
-) -> Sample:
+) -> BatchSample:
     """The first batches of an epoch; the rows that batches need are counted over all of it."""
     singles = [column.name for column in dataset.schema.singles]
     batches: list[Batch] = []
@@ -143,7 +143,7 @@ def _sample(
                     batches.append(batch)
 
     needed = count_working_set(layout, singles, all_batches())
-    return Sample(layout, singles, batches, needed)
+    return BatchSample(layout, singles, batches, needed)
 
 
 def _best_rows(popularity: Popularity, bytes_: int) -> dict[str, Any]:

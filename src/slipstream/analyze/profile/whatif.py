@@ -22,7 +22,7 @@ COMPARED = ("popular", "lookahead", "popular+lookahead")  # values of placement.
 
 
 @dataclass(frozen=True)
-class Sample:
+class BatchSample:
     """Consecutive batches to plan.
 
     The first third fills the fast tier, the last third is what the window looks ahead to; only
@@ -53,7 +53,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PlacementOutcome:
     """What one kind of placement does with one budget, over the counted batches.
 
     Args:
@@ -78,7 +78,7 @@ class Outcome:
 
 
 def plan_outcome(
-    sample: Sample,
+    sample: BatchSample,
     popularity: Popularity,
     examples: int,
     placement: str,
@@ -86,7 +86,7 @@ def plan_outcome(
     *,
     batch_size: int,
     window: int | None = None,
-) -> Outcome:
+) -> PlacementOutcome:
     """Plan every batch of the sample as training would, and count the plans.
 
     Args:
@@ -121,7 +121,7 @@ def plan_outcome(
         if number in sample.counted:
             count(counts, plan, popularity.sizes)
     copied = counts["bytes_in"] + counts["bytes_out"]
-    return Outcome(
+    return PlacementOutcome(
         placement,
         budget,
         hit_rate=counts["hits"] / counts["lookups"] if counts["lookups"] else 1.0,

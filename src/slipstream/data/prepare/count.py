@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.data.prepare.spill import Spill, mapped
 
 _MOST = 2**32

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstream.arrays import Array
+from slipstream.background import map_in_threads
 from slipstream.data.dataset import Dataset
 from slipstream.data.encoder import Encoder
 from slipstream.data.formats.spec import LogSpec
-from slipstream.data.inputs import Array, Inputs, Ragged
-from slipstream.data.prepare.ahead import ahead
+from slipstream.data.inputs import Examples, Ragged
 from slipstream.data.prepare.lines import BadRow, header_fields
-from slipstream.data.prepare.parse import Chunk, Parser
-from slipstream.data.prepare.source import Piece, Source, is_parquet, separator_of
+from slipstream.data.prepare.parse import ParsedRows, Parser
+from slipstream.data.prepare.source import LogPiece, Source, is_parquet, separator_of
 from slipstream.data.prepare.streams import first_line
 from slipstream.errors import DataError, did_you_mean
 
@@ -32,7 +33,7 @@ class Encoded:
         bad: The others.
     """
 
-    inputs: Inputs
+    inputs: Examples
     good: Array
     bad: list[BadRow]
 
@@ -74,7 +75,7 @@ class RowEncoder:
 
     def blocks(self) -> Iterator[Encoded]:
         """The rows of all files, in order, some thousands at a time."""
-        for _, rows in ahead(self._rows, self.source.pieces(0, 0, 1)):
+        for _, rows in map_in_threads(self._rows, self.source.pieces(0, 0, 1)):
             yield rows
 
     def place(self, row: BadRow) -> str:
@@ -82,13 +83,13 @@ class RowEncoder:
         what = "row" if self.source.is_parquet(row.file) else "line"
         return f"{self.source.inputs[row.file]}, {what} {row.line}"
 
-    def _rows(self, piece: Piece) -> Encoded:
+    def _rows(self, piece: LogPiece) -> Encoded:
         chunk = self._parser.parse(piece.file, self.source.rows(piece))
         lines = np.concatenate([chunk.lines, [row.line for row in chunk.bad]]).astype(np.int64)
         good = np.argsort(lines, kind="stable") < chunk.rows
         return Encoded(self._inputs(chunk), good, chunk.bad)
 
-    def _inputs(self, chunk: Chunk) -> Inputs:
+    def _inputs(self, chunk: ParsedRows) -> Examples:
         schema, n, arrays = self.schema, chunk.rows, chunk.arrays
         ids = np.empty((n, len(schema.singles)), dtype=schema.id_dtype)
         lists: dict[str, Ragged] = {}
@@ -104,7 +105,7 @@ class RowEncoder:
         dense: Array = np.empty((n, 0), dtype=np.float32)
         if self._dense:
             dense = np.ascontiguousarray(arrays["dense"][:, self._dense])
-        return Inputs(
+        return Examples(
             labels=np.zeros(n, dtype=np.float32),
             ids=ids,
             dense=dense,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from slipstream.data.formats.spec import Categorical
-from slipstream.data.prepare.source import Piece, Source
+from slipstream.data.prepare.source import LogPiece, Source
 
 _SLACK = 1.2
 
@@ -44,7 +44,7 @@ def disk_needed(source: Source) -> int:
     return round(_SLACK * (rows * (spilled + packed * inputs) + raw))
 
 
-def _lengths(source: Source, piece: Piece) -> dict[str, float]:
+def _lengths(source: Source, piece: LogPiece) -> dict[str, float]:
     """How many values the lists of each list column have on average."""
     lists = [column for column in source.spec.columns if column.kind != "single"]
     if not lists:

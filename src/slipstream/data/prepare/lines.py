@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.data.prepare.quoted import layout
 from slipstream.data.prepare.records import Record, has_quoted, records
 from slipstream.data.prepare.values import as_in_text

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.data.formats.spec import LogSpec
 from slipstream.data.hashing import mix
-from slipstream.data.inputs import Array
 from slipstream.data.prepare.order import slices, stable_order
 from slipstream.data.prepare.spill import mapped, new_map
 from slipstream.data.raw_values import KEY_DTYPE

@@ -8,19 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.arrays import Array
+from slipstream.background import map_in_threads
 from slipstream.data.encoder import Encoder
-from slipstream.data.inputs import Array, Inputs, Ragged
+from slipstream.data.inputs import Examples, Ragged
 from slipstream.data.layout import PARTS
-from slipstream.data.prepare.ahead import ahead
 from slipstream.data.prepare.log import Log
 from slipstream.data.prepare.read import BAD_ROWS, Progress
-from slipstream.data.prepare.room import Memory
+from slipstream.data.prepare.resource_limits import Memory
 from slipstream.data.prepare.state import State
 from slipstream.data.prepare.tables import MadeTable, encoders
 from slipstream.data.schema import Schema
 from slipstream.data.writer import DatasetWriter
 
-Piece = tuple[str, int, int]
+LogPiece = tuple[str, int, int]
 
 
 def pack(
@@ -49,10 +50,10 @@ def pack(
     width = sum(log.width(column) for column in log.columns) * 16
     size = memory.rows(width + 8 * log.inputs_per_event * (len(schema.dense) + 4))
 
-    def encode(piece: Piece) -> Inputs:
+    def encode(piece: LogPiece) -> Examples:
         return _inputs(schema, log, finders, piece[1], piece[2])
 
-    for (part, _, stop), inputs in ahead(encode, _pieces(ends, notes["event"], size)):
+    for (part, _, stop), inputs in map_in_threads(encode, _pieces(ends, notes["event"], size)):
         writer.append(part, inputs)
         notes["event"], notes["inputs"] = stop, notes["inputs"] + len(inputs)
         notes["writer"] = writer.position()
@@ -62,7 +63,7 @@ def pack(
     return count
 
 
-def _pieces(ends: tuple[int, int, int], first: int, size: int) -> Iterator[Piece]:
+def _pieces(ends: tuple[int, int, int], first: int, size: int) -> Iterator[LogPiece]:
     start = 0
     for part, end in zip(PARTS, ends, strict=True):
         # Cut from the part's own beginning, so that a resumed run cuts at the same places.
@@ -72,7 +73,9 @@ def _pieces(ends: tuple[int, int, int], first: int, size: int) -> Iterator[Piece
         start = end
 
 
-def _inputs(schema: Schema, log: Log, finders: dict[str, Encoder], start: int, stop: int) -> Inputs:
+def _inputs(
+    schema: Schema, log: Log, finders: dict[str, Encoder], start: int, stop: int
+) -> Examples:
     rows, drawn = log.taken(start, stop)
     spec = log.spec
     n = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
@@ -96,7 +99,7 @@ def _inputs(schema: Schema, log: Log, finders: dict[str, Encoder], start: int, s
     dense: Array = np.empty((n, 0), dtype=np.float32)
     if spec.dense:
         dense = log.spilled("dense", np.float32, len(spec.dense))[rows]
-    return Inputs(
+    return Examples(
         labels=labels,
         ids=ids,
         dense=dense,

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from slipstream.arrays import Array
 from slipstream.data.formats.spec import Categorical, LogSpec
-from slipstream.data.inputs import Array
 from slipstream.data.prepare import values
 from slipstream.data.prepare.lines import BadRow, Rows
 from slipstream.data.prepare.source import Source
@@ -28,7 +28,7 @@ _EXPECTED = {
 
 
 @dataclass(frozen=True)
-class Chunk:
+class ParsedRows:
     """The columns of some rows, as they are spilled.
 
     Args:
@@ -87,7 +87,7 @@ class Parser:
             if rows is not None:
                 self.parse(number, rows)
 
-    def parse(self, file: int, rows: Rows) -> Chunk:
+    def parse(self, file: int, rows: Rows) -> ParsedRows:
         """The columns of the good rows, and the bad ones."""
         spec, block = self.spec, _Block(rows.frame, rows.plain)
         times = None
@@ -196,7 +196,7 @@ class Parser:
         if kind == "text":
             block.strings.append((column.table, name, flat))
 
-    def _chunk(self, file: int, rows: Rows, block: _Block) -> Chunk:
+    def _chunk(self, file: int, rows: Rows, block: _Block) -> ParsedRows:
         bad = [*rows.bad, *(self._bad_row(file, rows, row, block) for row in block.bad)]
         bad.sort(key=lambda one: one.line)
         keep = np.ones(block.frame.height, dtype=np.bool_)
@@ -216,7 +216,7 @@ class Parser:
             distinct = kept.cast(pl.String).gather(present[first])
             texts.setdefault(table, []).append(pl.DataFrame({"key": keys, "value": distinct}))
         notes = {name: int(np.count_nonzero(m[keep])) for name, m in block.replaced.items()}
-        return Chunk(
+        return ParsedRows(
             rows=int(np.count_nonzero(keep)),
             count=rows.count,
             arrays=arrays,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.data.prepare import records
 
 _NEWLINE, _RETURN, _QUOTE = 10, 13, 34

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.data.hashing import mix
-from slipstream.data.inputs import Array
-from slipstream.data.prepare.kept import Kept
 from slipstream.data.prepare.order import slices, stable_order
 from slipstream.data.prepare.spill import Spill, mapped, new_map
+from slipstream.data.prepare.vocabulary import Vocabulary
 from slipstream.data.schema import ValueKind
 
 _LETTERS = 1 << 22  # bytes of text to gather at once, which takes some twenty times as many
@@ -39,7 +39,7 @@ class Ranked:
 
 def rank_table(
     folder: Path,
-    kept: Kept,
+    kept: Vocabulary,
     rest: int,
     missing: int | None,
     max_rows: int | None,
@@ -123,7 +123,9 @@ def _count_at_least(falling: Array, order: Array, own: int, counts: Array) -> Ar
     return low
 
 
-def write_dictionary(folder: Path, kept: Kept, ranked: Ranked, kind: ValueKind, first: int) -> None:
+def write_dictionary(
+    folder: Path, kept: Vocabulary, ranked: Ranked, kind: ValueKind, first: int
+) -> None:
     """Leave `values` (and `offsets`) of the ids from `first` on, and behind them of the tail."""
     ids = mapped(folder / "ids", np.int64)
     bucket_ids = mapped(folder / "buckets", np.int64) if ranked.buckets else np.empty(0, np.int64)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.background import map_in_threads
 from slipstream.data.formats.spec import LogSpec
-from slipstream.data.prepare.ahead import ahead
 from slipstream.data.prepare.lines import BadRow
 from slipstream.data.prepare.options import Options
-from slipstream.data.prepare.parse import Chunk, Parser
-from slipstream.data.prepare.source import Piece, Source
+from slipstream.data.prepare.parse import ParsedRows, Parser
+from slipstream.data.prepare.source import LogPiece, Source
 from slipstream.data.prepare.spill import Spill
 from slipstream.data.prepare.state import State
 from slipstream.errors import DataError
@@ -57,7 +57,7 @@ class Reader:
         spill = Spill(self.columns, self.notes["sizes"])
         bad = Spill(self.state.work, {BAD_ROWS: self.notes["bad_bytes"]})
         try:
-            for piece, chunk in ahead(self._parse, self._pieces()):
+            for piece, chunk in map_in_threads(self._parse, self._pieces()):
                 self._take(piece, chunk, spill, bad)
         finally:
             spill.close()
@@ -69,17 +69,17 @@ class Reader:
         self.state.save()
         return notes
 
-    def _pieces(self) -> Iterator[Piece]:
+    def _pieces(self) -> Iterator[LogPiece]:
         notes = self.notes
         return self.source.pieces(notes["file"], notes["start"], notes["line"])
 
-    def _parse(self, piece: Piece) -> Chunk:
+    def _parse(self, piece: LogPiece) -> ParsedRows:
         rows = self.source.rows(piece)
         if rows.count + rows.joined != piece.next_line - piece.line:
             raise lost_rows()
         return self.parser.parse(piece.file, rows)
 
-    def _take(self, piece: Piece, chunk: Chunk, spill: Spill, bad: Spill) -> None:
+    def _take(self, piece: LogPiece, chunk: ParsedRows, spill: Spill, bad: Spill) -> None:
         notes = self.notes
         if chunk.count != chunk.rows + len(chunk.bad):
             raise lost_rows()
@@ -132,7 +132,7 @@ class Reader:
         what = "row" if self.source.is_parquet(row.file) else "line"
         return f"{self.source.inputs[row.file]}, {what} {row.line}"
 
-    def _check_times(self, piece: Piece, chunk: Chunk) -> None:
+    def _check_times(self, piece: LogPiece, chunk: ParsedRows) -> None:
         if self.source.spec.time is None or not chunk.rows:
             return
         times, before = chunk.arrays["time"], self.notes["last_time"]

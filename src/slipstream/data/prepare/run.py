@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.data.aside import check_free, claimed, give_name
+from slipstream.data.atomic_write import check_replaceable, partial_path, publish
 from slipstream.data.dataset import Dataset
 from slipstream.data.formats.spec import LogSpec
 from slipstream.data.layout import MANIFEST
@@ -22,12 +22,12 @@ from slipstream.data.prepare.order import part_ends, random_parts, stable_order
 from slipstream.data.prepare.pack import add_bad_rows, pack
 from slipstream.data.prepare.parse import Parser
 from slipstream.data.prepare.read import Progress, Reader, lost_rows, table_folder
-from slipstream.data.prepare.room import Memory, check_disk
+from slipstream.data.prepare.resource_limits import Memory, check_disk
+from slipstream.data.prepare.reuse_dictionary import check_fits, reuse_dictionary
 from slipstream.data.prepare.source import Source
 from slipstream.data.prepare.spill import mapped
 from slipstream.data.prepare.state import State, fingerprint
 from slipstream.data.prepare.tables import MadeTable, make_table
-from slipstream.data.prepare.taken_over import check_fits, take_over_table
 from slipstream.data.schema import Schema, Table
 from slipstream.data.writer import DatasetWriter
 from slipstream.errors import DataError, SlipstreamError
@@ -64,7 +64,7 @@ def prepare(
     source = Source(spec, files, memory.block)
     kinds = source.kinds()
     Parser(spec, files, kinds).check_types(source)
-    with claimed(out) as work:
+    with partial_path(out) as work:
         _prepare(source, kinds, options, memory, work, out, force, progress)
     return out
 
@@ -86,7 +86,7 @@ def _prepare(
     mark = fingerprint(spec, source.inputs, options)
     named = State.peek(work, mark).get("naming", False)
     if not named:
-        check_free(out, force)
+        check_replaceable(out, force)
         if base is not None:
             check_fits(Dataset.open(base), Log(spec, kinds, work, 0), options.extend)
     state = State(work, mark)
@@ -102,7 +102,7 @@ def _prepare(
             state.notes["naming"] = True
             state.save()
         if (work / "dataset" / MANIFEST).is_file():
-            give_name(work / "dataset", out, force)
+            publish(work / "dataset", out, force)
         state.remove()
     except SlipstreamError:
         state.remove()
@@ -230,7 +230,7 @@ class _Run:
             rest = (log, name, train, self.options, self.memory, folder, texts)
             make = partial(make_table, *rest)
             if base is not None:
-                make = partial(take_over_table, base, *rest)
+                make = partial(reuse_dictionary, base, *rest)
             tables[name] = MadeTable(Table(**self.state.once(f"table {name}", make)), folder)
             self.progress("counting", (number + 1) * train // len(names), train)
         return tables

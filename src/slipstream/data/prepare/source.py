@@ -20,7 +20,7 @@ _PARQUET = (".parquet", ".pq")
 
 
 @dataclass(frozen=True)
-class Piece:
+class LogPiece:
     """Some rows of a file, not yet cut into fields.
 
     Args:
@@ -164,7 +164,7 @@ class Source:
         frame = frame.with_columns(map(values.as_in_text, frame))
         return Rows(frame, np.arange(0), [], 0)
 
-    def pieces(self, file: int, start: int, line: int) -> Iterator[Piece]:
+    def pieces(self, file: int, start: int, line: int) -> Iterator[LogPiece]:
         """The rows from a place on to the end of the log."""
         for number in range(file, len(self.inputs)):
             begin, first = (start, line) if number == file else (0, 1)
@@ -179,7 +179,7 @@ class Source:
             if rows <= (1 if self.starts[number] else 0):
                 raise DataError(f"{self.inputs[number]} has a header and no rows.")
 
-    def _blocks(self, number: int, start: int, line: int) -> Iterator[Piece]:
+    def _blocks(self, number: int, start: int, line: int) -> Iterator[LogPiece]:
         path = self.inputs[number]
         size = path.stat().st_size
         rows = None
@@ -187,7 +187,7 @@ class Source:
             rows = (self.separator(number).encode(), len(self.names[number]))
         for block in blocks(path, number, self.block, start=start, line=line, rows=rows):
             lines = block.data.count(b"\n") + (not block.data.endswith(b"\n"))
-            yield Piece(
+            yield LogPiece(
                 number,
                 block,
                 block.start,
@@ -197,7 +197,7 @@ class Source:
                 block.consumed / max(1, size),
             )
 
-    def _frames(self, number: int, start: int, _: int) -> Iterator[Piece]:
+    def _frames(self, number: int, start: int, _: int) -> Iterator[LogPiece]:
         path = self.inputs[number]
         try:
             lazy = pl.scan_parquet(path, glob=False).select(self.spec.used)
@@ -209,11 +209,11 @@ class Source:
             for begin in range(start, total, rows):
                 frame = lazy.slice(begin, rows).collect()
                 stop = begin + frame.height
-                yield Piece(number, frame, begin, stop, begin + 1, stop + 1, stop / total)
+                yield LogPiece(number, frame, begin, stop, begin + 1, stop + 1, stop / total)
         except pl.exceptions.PolarsError as error:
             raise DataError(f"{path} is not a Parquet file that can be read: {error}") from None
 
-    def rows(self, piece: Piece) -> Rows:
+    def rows(self, piece: LogPiece) -> Rows:
         """The rows of a piece, cut into fields."""
         if isinstance(piece.content, pl.DataFrame):
             lines = np.arange(piece.line, piece.next_line)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 
 _MOST_OPEN = 256  # files at once; systems allow a process about a thousand
 

@@ -9,22 +9,23 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.arrays import Array
+from slipstream.background import map_in_threads
 from slipstream.data.dictionary import Dictionary
 from slipstream.data.encoder import Encoder, is_narrow
 from slipstream.data.hashing import mix
-from slipstream.data.inputs import Array
 from slipstream.data.lookup import bytes_needed
-from slipstream.data.prepare.ahead import THREADS, ahead
 from slipstream.data.prepare.count import Counted, KeyCounts, run_of
-from slipstream.data.prepare.kept import Kept, keep
 from slipstream.data.prepare.log import Log
 from slipstream.data.prepare.options import Options
 from slipstream.data.prepare.order import slices
 from slipstream.data.prepare.rank import Ranked, rank_table, write_dictionary
-from slipstream.data.prepare.room import Memory
+from slipstream.data.prepare.resource_limits import Memory
 from slipstream.data.prepare.spill import mapped, new_map
+from slipstream.data.prepare.vocabulary import Vocabulary, keep
 from slipstream.data.schema import Column, Table, ValueKind
 
+_THREADS = 2
 _DTYPES = {"hex": "<u4", "int": "<i8", "text": "u1"}
 
 
@@ -68,7 +69,7 @@ def make_table(
     rest = keep(folder, number_kind, counted, least, texts, memory.work // 8)
     if of_missing is None:
         rest += counted.missing
-    kept = Kept.load(folder, number_kind)
+    kept = Vocabulary.load(folder, number_kind)
     ranked = rank_table(folder, kept, rest, of_missing, options.max_rows, memory.keys * 4)
     if options.hash is None:
         write_dictionary(folder, kept, ranked, kind, 0)
@@ -80,7 +81,7 @@ def make_table(
 
 
 def _hashed_table(
-    name: str, kind: ValueKind, buckets: int, ranked: Ranked, kept: Kept, folder: Path
+    name: str, kind: ValueKind, buckets: int, ranked: Ranked, kept: Vocabulary, folder: Path
 ) -> Table:
     ids = mapped(folder / "ids", np.int64)
     of_bucket = new_map(folder / "buckets", buckets, np.int64)
@@ -123,7 +124,7 @@ def _count(
             keys = (mix(keys) % np.uint64(hash)).astype(np.int64)
         return run_of(keys), gone
 
-    for _, (run, gone) in ahead(count, _pieces(log, name, train, memory, own)):
+    for _, (run, gone) in map_in_threads(count, _pieces(log, name, train, memory, own), _THREADS):
         counts.add([run])
         missing += gone
     return (*counts.finish(), missing)
@@ -135,7 +136,7 @@ def _pieces(
     for column in log.own_columns() if own else log.columns:
         if column.table == name:
             # At least a piece for each thread, so that none is idle however much memory there is.
-            size = min(memory.keys // log.width(column), -(-train // THREADS))
+            size = min(memory.keys // log.width(column), -(-train // _THREADS))
             for start, stop in slices(0, train, max(1, size)):
                 yield column, start, stop
 

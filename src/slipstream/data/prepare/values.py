@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
+from slipstream.arrays import Array
 from slipstream.data.formats.spec import Dense, Time
 from slipstream.data.hashing import text_keys
-from slipstream.data.inputs import Array
 from slipstream.data.raw_values import PATTERNS
 from slipstream.data.schema import ValueKind
 from slipstream.errors import DataError

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.data.synthetic.random_words import shares
 from slipstream.errors import ConfigError
 

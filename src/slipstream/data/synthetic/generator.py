@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
+from slipstream.background import map_in_threads
 from slipstream.data.synthetic.drift import Drift
 from slipstream.data.synthetic.power_law import PowerLaw
 from slipstream.data.synthetic.random_words import key, random_words, shares
-from slipstream.data.synthetic.shapes import ColumnShape, Shape
+from slipstream.data.synthetic.shapes import ColumnShape, DataShape
 
 DENSE_VALUES = 1 << 16
 MISSING_VALUE = 1  # the value that stands for a missing one, in tables that have it
@@ -27,7 +26,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Drawn:
+class ColumnValues:
     """The values of one column for some examples.
 
     Args:
@@ -65,7 +64,7 @@ class RawExamples:
 
     numbers: Array
     moments: Array
-    columns: dict[str, Drawn]
+    columns: dict[str, ColumnValues]
     dense: list[Array]
     times: Array | None
 
@@ -73,7 +72,7 @@ class RawExamples:
 class ExampleGenerator:
     """Draws any examples of a log that is given by a shape, a length, a seed and a drift."""
 
-    def __init__(self, shape: Shape, examples: int, seed: int, drift: Drift) -> None:
+    def __init__(self, shape: DataShape, examples: int, seed: int, drift: Drift) -> None:
         self.shape, self.examples, self.seed, self.drift = shape, examples, seed, drift
         self._laws = {
             table.name: PowerLaw.over(table.rows, table.exponent) for table in shape.tables
@@ -86,17 +85,9 @@ class ExampleGenerator:
     def map_chunks(self, work: Callable[[Array], R], start: int, stop: int) -> Iterator[R]:
         """Call `work` with the numbers of examples [start, stop), a chunk at a time, in threads."""
         chunk = max(1, CHUNK_VALUES // max(column.lengths[1] for column in self.shape.columns))
-        pending: deque[Future[R]] = deque()
-        pool = ThreadPoolExecutor(THREADS, "slipstream-synth")
-        try:
-            for first in range(start, stop, chunk):
-                pending.append(pool.submit(work, np.arange(first, min(first + chunk, stop))))
-                if len(pending) > 2 * THREADS:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+        chunks = (np.arange(first, min(first + chunk, stop)) for first in range(start, stop, chunk))
+        for _, result in map_in_threads(work, chunks, THREADS, waiting=2 * THREADS):
+            yield result
 
     def draw(self, numbers: Array, *, ids_only: bool = False) -> RawExamples:
         """Draw the examples of these numbers; without dense values if only ids are needed."""
@@ -104,7 +95,7 @@ class ExampleGenerator:
         times = None
         if self.shape.seconds:
             times = FIRST_TIME + numbers * self.shape.seconds // self.examples
-        columns: dict[str, Drawn] = {}
+        columns: dict[str, ColumnValues] = {}
         for column in self.shape.columns:
             columns[column.name] = self._draw_column(column, numbers, moments, times, columns)
         dense = [] if ids_only else [self._draw_dense(n, numbers) for n in range(self.shape.dense)]
@@ -116,16 +107,16 @@ class ExampleGenerator:
         numbers: Array,
         moments: Array,
         times: Array | None,
-        columns: dict[str, Drawn],
-    ) -> Drawn:
+        columns: dict[str, ColumnValues],
+    ) -> ColumnValues:
         if column.clock:
             assert times is not None, "a shape with a clock column has times"
-            return Drawn(times // 3600 % 24)
+            return ColumnValues(times // 3600 % 24)
         law = self._laws[column.table]
         if column.decided_by is not None:
             parent = columns[column.decided_by]
             words = random_words(key(self.seed, "decided", column.table), parent.values)
-            return Drawn(law.draw(words), parent.lengths)
+            return ColumnValues(law.draw(words), parent.lengths)
         cells, lengths = numbers, None
         if column.kind != "single":
             shortest, longest = column.lengths
@@ -133,16 +124,18 @@ class ExampleGenerator:
             lengths = shortest + (shares(words) * (longest - shortest + 1)).astype(np.int64)
             steps = np.arange(longest)
             cells = (numbers[:, None] * longest + steps)[steps < lengths[:, None]]
-        drawn = Drawn(cells, lengths)
+        cell_values = ColumnValues(cells, lengths)
         words = random_words(key(self.seed, "value", column.name), cells)
         if column.favourites_of is not None:
-            fan = drawn.per_value(columns[column.favourites_of].values)
+            fan = cell_values.per_value(columns[column.favourites_of].values)
             choice = random_words(key(self.seed, "choice", column.name), cells)
             favourite = fan * _FAVOURITES + (choice % np.uint64(_FAVOURITES)).astype(np.int64)
             liked = random_words(key(self.seed, "favourite", column.table), favourite)
             words = np.where(shares(choice) < 0.75, liked, words)  # three times out of four
         popularity = law.draw(words)
-        return Drawn(self._drifted(column.table, popularity, drawn.per_value(moments)), lengths)
+        return ColumnValues(
+            self._drifted(column.table, popularity, cell_values.per_value(moments)), lengths
+        )
 
     def _drifted(self, table: str, popularity: Array, moments: Array) -> Array:
         """The value that has this popularity rank at the moment."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 
 _BITS = 16  # the inverse of the distribution is known at 2 ** 16 + 1 evenly spaced shares
 _EXACT = 2048  # the most popular rows have a weight of their own, the others share buckets
@@ -14,7 +14,7 @@ _EXACT = 2048  # the most popular rows have a weight of their own, the others sh
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """Row k is drawn in proportion to `(k + 1) ** -exponent`.
+    """Row k is rows in proportion to `(k + 1) ** -exponent`.
 
     Args:
         rows: The rows of the table.
@@ -41,8 +41,8 @@ class PowerLaw:
         inside = (words & np.uint64((1 << 64 - _BITS) - 1)) * 2.0 ** (_BITS - 64)
         inside *= self.widths[cell]
         inside += self.starts[cell]
-        drawn = inside.astype(np.int64)
-        return np.minimum(drawn, self.rows - 1, out=drawn)
+        rows = inside.astype(np.int64)
+        return np.minimum(rows, self.rows - 1, out=rows)
 
 
 def _bucket_edges(rows: int) -> Array:

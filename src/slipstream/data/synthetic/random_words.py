@@ -9,9 +9,8 @@ import hashlib
 
 import numpy as np
 
-from slipstream.data.inputs import Array
-
-_STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+from slipstream.arrays import Array
+from slipstream.data.hashing import GOLDEN, mix
 
 
 def key(seed: int, *names: object) -> np.uint64:
@@ -23,14 +22,10 @@ def key(seed: int, *names: object) -> np.uint64:
 def random_words(key: np.uint64, counters: Array) -> Array:
     """One random uint64 for each counter: the SplitMix64 sequence from `key` on."""
     x = counters.astype(np.uint64)
-    x *= np.uint64(_STEP)
+    x *= GOLDEN
     x += key
-    x ^= x >> np.uint64(30)
-    x *= np.uint64(_FIRST)
-    x ^= x >> np.uint64(27)
-    x *= np.uint64(_SECOND)
-    x ^= x >> np.uint64(31)
-    return x
+    x -= GOLDEN
+    return mix(x)
 
 
 def shares(words: Array) -> Array:

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from slipstream.data.aside import claimed
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
+from slipstream.data.atomic_write import partial_path
 from slipstream.data.synthetic.generator import MISSING_VALUE, ExampleGenerator, RawExamples
 from slipstream.data.synthetic.random_words import key, random_words
 from slipstream.data.synthetic.shapes import SHAPES
@@ -56,7 +56,7 @@ def write_raw(
     shapes = [name for name, shape in SHAPES.items() if shape.raw == format]
     if recipe.shape not in shapes:
         raise ConfigError(
-            f"Shape {recipe.shape} cannot be written as raw {format}; "
+            f"DataShape {recipe.shape} cannot be written as raw {format}; "
             f"use shape {' or '.join(shapes)}."
         )
     with _whole_file(Path(out).resolve(), force) as file:
@@ -114,11 +114,11 @@ def _columns(generator: ExampleGenerator, raw: RawExamples) -> Fields:
     for column in generator.shape.columns:
         if column.kind != "single" or column.clock:
             continue
-        table, drawn = tables[column.table], raw.columns[column.name].values
-        values = raw_values(table, drawn, generator.seed)
+        table, numbers = tables[column.table], raw.columns[column.name].values
+        values = raw_values(table, numbers, generator.seed)
         if table.values == "hex":
             values = np.frombuffer(values.astype(">u4").tobytes().hex().encode(), "S8").astype("U8")
-        missing = (drawn == MISSING_VALUE) & table.missing
+        missing = (numbers == MISSING_VALUE) & table.missing
         fields[column.name] = _with_missing(values, missing)
     return fields
 
@@ -133,7 +133,7 @@ def _with_missing(values: Array, missing: Array) -> pl.Series:
 def _whole_file(out: Path, force: bool) -> Iterator[io.BufferedIOBase]:
     """A file that has its name only once it is whole, and is removed if it never is."""
     _check_free(out, force)
-    with claimed(out) as partial:
+    with partial_path(out) as partial:
         try:
             with partial.open("wb") as file:
                 if out.suffix == ".gz":  # without a name and a time, so that the bytes are equal

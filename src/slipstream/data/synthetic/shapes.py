@@ -53,7 +53,7 @@ class ColumnShape:
 
 
 @dataclass(frozen=True)
-class Shape:
+class DataShape:
     """A kind of built-in data.
 
     Args:
@@ -74,7 +74,7 @@ class Shape:
     seconds: int = 0
     raw: str | None = None
 
-    def with_exponent(self, exponent: float) -> Shape:
+    def with_exponent(self, exponent: float) -> DataShape:
         """The same shape with one exponent for every table."""
         tables = tuple(replace(table, exponent=exponent) for table in self.tables)
         return replace(self, tables=tables)
@@ -120,24 +120,24 @@ def _sizes(names: str, rows: list[int]) -> dict[str, int]:
     return dict(zip(names.split(), rows, strict=True))
 
 
-def _small() -> Shape:
+def _small() -> DataShape:
     sizes = _sizes("site app device place ad", [3_000, 800, 60_000, 40, 6_000])
     tables, columns = _own_tables(sizes, missing="app", mixes="site app place ad")
     tables += (TableShape("hour", 24, values="int"), TableShape("tag", 500, 1.0, "int"))
     columns += (ColumnShape("hour", "hour", clock=True),)
     columns += (ColumnShape("tags", "tag", "mean", (0, 6)),)
-    return Shape("small", tables, columns, positives=0.25, dense=4, seconds=604_800)
+    return DataShape("small", tables, columns, positives=0.25, dense=4, seconds=604_800)
 
 
-def _effects() -> Shape:
+def _effects() -> DataShape:
     # Effects of single rows and no pairs: learned soon, so that each further example adds less.
     names = "user ad site app device region place slot"
     sizes = _sizes(names, [5_000, 2_000, 1_000, 500, 200, 100, 40, 10])
     tables, columns = _own_tables(sizes, exponents=dict.fromkeys(sizes, 1.1))
-    return Shape("effects", tables, columns, positives=0.25)
+    return DataShape("effects", tables, columns, positives=0.25)
 
 
-def _criteo_kaggle() -> Shape:
+def _criteo_kaggle() -> DataShape:
     # Distinct values of the columns C1 to C26 in the Criteo Kaggle training file.
     rows = [1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194]
     rows += [27, 14992, 5461306, 10, 5652, 2173, 4, 7046547, 18, 15, 286181, 105, 142572]
@@ -146,10 +146,10 @@ def _criteo_kaggle() -> Shape:
         missing="C3 C4 C12 C16 C19 C20 C21 C22 C24 C25 C26",
         mixes="C1 C2 C7 C14 C15 C17 C18 C23",
     )
-    return Shape("criteo-kaggle", tables, columns, positives=0.256, dense=13, raw="criteo")
+    return DataShape("criteo-kaggle", tables, columns, positives=0.256, dense=13, raw="criteo")
 
 
-def _avazu() -> Shape:
+def _avazu() -> DataShape:
     names = "hour C1 banner_pos site_id site_domain site_category app_id app_domain app_category "
     names += "device_id device_ip device_model device_type device_conn_type "
     names += "C14 C15 C16 C17 C18 C19 C20 C21"
@@ -163,10 +163,10 @@ def _avazu() -> Shape:
         mixes="site_id app_id device_model C14 C17 C21",
     )
     columns = tuple(replace(c, clock=True) if c.name == "hour" else c for c in columns)
-    return Shape("avazu", tables, columns, positives=0.17, seconds=864_000, raw="avazu")
+    return DataShape("avazu", tables, columns, positives=0.17, seconds=864_000, raw="avazu")
 
 
-def _taobao() -> Shape:
+def _taobao() -> DataShape:
     tables = (
         TableShape("user", 987_994, 0.6, "int"),
         TableShape("item", 4_162_024, 1.05, "int"),
@@ -180,7 +180,7 @@ def _taobao() -> Shape:
         ColumnShape("items", "item", "sequence", history, favourites_of="user", mixes=True),
         ColumnShape("categories", "category", "sequence", history, decided_by="items", mixes=True),
     )
-    return Shape("taobao", tables, columns, positives=0.5, seconds=777_600, raw="taobao")
+    return DataShape("taobao", tables, columns, positives=0.5, seconds=777_600, raw="taobao")
 
 
 SHAPES = {
@@ -188,7 +188,7 @@ SHAPES = {
 }
 
 
-def shape_named(name: str) -> Shape:
+def shape_named(name: str) -> DataShape:
     """The shape of that name."""
     if name not in SHAPES:
         raise ConfigError(f"There is no shape {name!r}.{did_you_mean(name, SHAPES)}")

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from slipstream.data.aside import check_free
+from slipstream.arrays import Array
+from slipstream.data.atomic_write import check_replaceable
 from slipstream.data.dictionary import Dictionary
-from slipstream.data.inputs import Array, Inputs, Ragged
+from slipstream.data.inputs import Examples, Ragged
 from slipstream.data.layout import PARTS
 from slipstream.data.ranking import Ranking, rank
 from slipstream.data.schema import Column, Schema, Table
@@ -100,7 +101,7 @@ def synthesize(
         >>> synthesize(Recipe(rows=10_000), "more-clicks").name
         'more-clicks'
     """
-    check_free(Path(out).resolve(), force)  # now, not after minutes of work
+    check_replaceable(Path(out).resolve(), force)  # now, not after minutes of work
     generator = recipe.generator()
     parts = recipe.parts()
     counts = _count(generator, parts["train"][1], progress)
@@ -119,7 +120,7 @@ def synthesize(
     teacher = Teacher(generator, recipe.share)
     ids_of_values = {name: ranked.ids for name, ranked in tables.items()}
 
-    def pack_chunk(numbers: Array) -> tuple[Inputs, Labels]:
+    def pack_chunk(numbers: Array) -> tuple[Examples, Labels]:
         raw = generator.draw(numbers)
         labels = teacher.label(raw)
         return pack(raw, labels.labels, schema, ids_of_values), labels
@@ -144,20 +145,20 @@ def synthesize(
 
 def pack(
     raw: RawExamples, labels: Array, schema: Schema, ids_of_values: dict[str, Array]
-) -> Inputs:
+) -> Examples:
     """Examples as they are packed, from examples as they were drawn."""
-    drawn = raw.columns
-    ids = [ids_of_values[c.table][drawn[c.name].values] for c in schema.singles]
+    columns = raw.columns
+    ids = [ids_of_values[c.table][columns[c.name].values] for c in schema.singles]
     lists = {}
     for column in schema.lists:
-        values, lengths = drawn[column.name].values, drawn[column.name].lengths
+        values, lengths = columns[column.name].values, columns[column.name].lengths
         assert lengths is not None, "a list column has lists"
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         lists[column.name] = Ragged(ids_of_values[column.table][values], offsets)
     dense = np.empty((len(labels), len(raw.dense)), dtype=np.float32)
     for place, counts in enumerate(raw.dense):
         dense[:, place] = _DENSE[counts + 1]
-    return Inputs(labels, np.stack(ids, axis=1), dense, lists, times=raw.times)
+    return Examples(labels, np.stack(ids, axis=1), dense, lists, times=raw.times)
 
 
 _DENSE = dense_values()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.data.synthetic.generator import DENSE_VALUES, ExampleGenerator, RawExamples
 from slipstream.data.synthetic.random_words import key, random_words, shares
 
@@ -94,14 +94,14 @@ class Teacher:
         total = np.zeros(len(examples.numbers))
         vectors = []
         for column in self._generator.shape.columns:
-            drawn = examples.columns[column.name]
-            moments = drawn.per_value(examples.moments)
-            words = self._words(column.table, drawn.values, moments)
+            column_values = examples.columns[column.name]
+            moments = column_values.per_value(examples.moments)
+            words = self._words(column.table, column_values.values, moments)
             strength = 32 + int(key(self._seed, "strength", column.name)) % 64
-            total += strength * drawn.mean(_signed_bits(words, 48, 16))
+            total += strength * column_values.mean(_signed_bits(words, 48, 16))
             if column.mixes:
                 hidden = (_signed_bits(words, 12 * place, 12) for place in range(_HIDDEN))
-                vectors.append([drawn.mean(component) for component in hidden])
+                vectors.append([column_values.mean(component) for component in hidden])
         parts = {"rows": total}
         if vectors:
             parts["pairs"] = _pairs(vectors)

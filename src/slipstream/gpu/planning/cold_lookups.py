@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slipstream.arrays import Array
-from slipstream.data.batch import Batch, Together
+from slipstream.data.batch import Batch, ReadBlock
 from slipstream.errors import DataError
 from slipstream.gpu.planning import cold_kernels
 from slipstream.tables.spec import Group, Layout
@@ -99,7 +99,7 @@ class Scanner:
         self._row = np.int32 if last < 2**31 else np.int64
         self._places, self._rows = np.empty(0, dtype=np.int32), np.empty(0, dtype=self._row)
 
-    def scan(self, read: Together) -> Scanned:
+    def scan(self, read: ReadBlock) -> Scanned:
         """The lookups of batches that were read at once."""
         whole = read.tensors["ids"]
         ids = self._columns(whole.flatten(0, 1).numpy()[: read.inputs])
@@ -135,19 +135,19 @@ class Scanner:
         return np.ascontiguousarray(ids[:, columns])
 
 
-def read_of(batches: Sequence[Batch]) -> Together:
+def read_of(batches: Sequence[Batch]) -> ReadBlock:
     """What was read of batches that lie side by side, or of one."""
     one, count = batches[0], len(batches)
-    if one.together is None:
-        return Together({"ids": one.ids[None], "numbers": one.numbers[None]}, one.n_valid, 1)
-    if count == one.together.batches:
-        return one.together
-    return one.together.some(one.place, count)
+    if one.read_block is None:
+        return ReadBlock({"ids": one.ids[None], "numbers": one.numbers[None]}, one.n_valid, 1)
+    if count == one.read_block.batches:
+        return one.read_block
+    return one.read_block.some(one.place, count)
 
 
 def read_at_once(batches: Iterable[Batch], most: int) -> Iterator[list[Batch]]:
     """Batches that were read at once, or some of them; none is waited for to have more."""
     coming = iter(batches)
     for first in coming:
-        left = 0 if first.together is None else first.together.batches - first.place - 1
+        left = 0 if first.read_block is None else first.read_block.batches - first.place - 1
         yield [first, *islice(coming, min(left, most - 1))]

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slipstream.background import Ahead
-from slipstream.data.batch import Batch, Together
+from slipstream.background import BackgroundIterator
+from slipstream.data.batch import Batch, ReadBlock
 from slipstream.errors import ConfigError
 from slipstream.gpu.planning.cold_lookups import Scanned, Scanner, kept_of, read_at_once, read_of
 from slipstream.gpu.planning.cold_tier import ColdPlan, ColdTier, plans_of
@@ -78,7 +78,7 @@ class ColdPlanner:
         ]
         self._scanners: SimpleQueue[list[Scanner]] = SimpleQueue()
 
-    def look(self, read: Together) -> list[Scanned]:
+    def on_read(self, read: ReadBlock) -> list[Scanned]:
         """The lookups of rows that are not kept, in each group; any thread may ask for them."""
         try:
             mine = self._scanners.get_nowait()
@@ -99,11 +99,11 @@ class ColdPlanner:
         with ExitStack() as stack:
             coming: Iterator[_Some] = map(self._scanned, read_at_once(batches, self._at_once))
             if self._threads:
-                coming = stack.enter_context(Ahead(coming, 1, "batches"))
+                coming = stack.enter_context(BackgroundIterator(coming, 1, "batches"))
             placed: Iterator[_Emitting | _Aside] = self._placed(tiers, coming, step, pending)
             if self._threads:
-                placed = stack.enter_context(Ahead(placed, _PENDING, "window"))
-                placed = stack.enter_context(Ahead(_emitted(placed), 1, "slots"))
+                placed = stack.enter_context(BackgroundIterator(placed, _PENDING, "window"))
+                placed = stack.enter_context(BackgroundIterator(_emitted(placed), 1, "slots"))
             for some in placed:
                 yield from some.plans()
 
@@ -147,7 +147,7 @@ class ColdPlanner:
     def _scanned(self, batches: list[Batch]) -> _Some:
         """Batches that were read at once, with their lookups of rows that are not kept."""
         read = read_of(batches)
-        return _Some(batches, self.look(read) if read.seen is None else read.seen)
+        return _Some(batches, self.on_read(read) if read.seen is None else read.seen)
 
 
 class _Some:

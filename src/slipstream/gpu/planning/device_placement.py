@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from slipstream.data.batch import Batch, Look
+from slipstream.data.batch import Batch, OnRead
 from slipstream.gpu.planning.cold_lookups import kept_of
 from slipstream.gpu.planning.cold_planner import ColdPlanner
 from slipstream.gpu.planning.cold_tier import ColdPlan
@@ -65,9 +65,9 @@ class DevicePlacement:
     remembers = False
 
     @property
-    def look(self) -> Look | None:
+    def on_read(self) -> OnRead | None:
         """What to find out of batches as soon as they are read."""
-        return self._cold.look
+        return self._cold.on_read
 
     def kept(self) -> Sequence[Moves]:
         """The rows that stay, their slots, and how the device finds them."""

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 
-from slipstream.background import Ahead, little_interrupted
+from slipstream.background import BackgroundIterator, low_latency_interpreter
 from slipstream.config import Config
 from slipstream.gpu.planning import plan_ahead
 from slipstream.pipeline.engine import Engine
@@ -53,9 +53,9 @@ class PlanQueue:
         ahead = plan_ahead.plans_ahead(self._config, self._rooms)
         if not ahead:
             return ([plan] for plan in prepared_one_by_one(self._engine, plans, self._factor))
-        stack.enter_context(little_interrupted())
+        stack.enter_context(low_latency_interpreter())
         together = self._together(plans, position)
-        sent = stack.enter_context(Ahead(self._sent(together), ahead, "plans"))
+        sent = stack.enter_context(BackgroundIterator(self._sent(together), ahead, "plans"))
         # After an error in a step, that thread may wait for pages that this step gives back.
         stack.callback(self._engine.stop_preparing)
         return sent
@@ -126,7 +126,7 @@ def prepared_one_by_one(
 
 def prepared_in_thread(
     engine: Engine, plans: Iterator[Plan], factor: Callable[[Plan], float]
-) -> Ahead[Plan]:
+) -> BackgroundIterator[Plan]:
     """As `prepared_one_by_one`, but a thread plans and prepares; close it at the end."""
 
     def sent() -> Iterator[Plan]:
@@ -138,4 +138,4 @@ def prepared_in_thread(
             if isinstance(plans, Generator):
                 plans.close()
 
-    return Ahead(sent(), plan_ahead.PREPARED)
+    return BackgroundIterator(sent(), plan_ahead.PREPARED)

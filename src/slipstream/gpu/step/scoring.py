@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from slipstream.arrays import Array
-from slipstream.background import Ahead
+from slipstream.background import BackgroundIterator
 from slipstream.data.batch import Batch
 from slipstream.gpu.kernels import lookup
 from slipstream.gpu.kernels.find_slots import place
@@ -111,7 +111,9 @@ class Scoring:
         pool = Pool("score", threads=None if helped else 0)
         waiting: deque[tuple[Batch, Tensor, Event]] = deque()
         try:
-            with Ahead((self._sent(one, pool) for one in batches), SCORED - 2, "scores") as coming:
+            with BackgroundIterator(
+                (self._sent(one, pool) for one in batches), SCORED - 2, "scores"
+            ) as coming:
                 for number, one in enumerate(coming):
                     if one.pages is None:
                         yield from map(_taken, waiting)

@@ -141,7 +141,7 @@ class PlanBundle:
 def read_with(plans: Sequence[Plan]) -> tuple[dict[str, Tensor], int]:
     """The inputs of the first plans, as far as they lie side by side, and of how many these are."""
     plan = plans[0]
-    mine, together = inputs_of(plan), plan.together
+    mine, together = inputs_of(plan), plan.read_block
     if together is None:
         return {name: one[None] for name, one in mine.items()}, 1
     count = 1
@@ -153,7 +153,7 @@ def read_with(plans: Sequence[Plan]) -> tuple[dict[str, Tensor], int]:
 
 def _follows(plan: Plan, other: Plan) -> bool:
     """Whether the inputs of another plan were read with those of a plan, and lie behind them."""
-    return other.together is plan.together and other.place == plan.place + 1
+    return other.read_block is plan.read_block and other.place == plan.place + 1
 
 
 class Outcome(NamedTuple):

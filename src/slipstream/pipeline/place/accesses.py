@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.models.inputs import LINEAR
 from slipstream.tables.sizes import row_bytes
 from slipstream.tables.spec import Layout

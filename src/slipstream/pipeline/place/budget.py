@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.number_format import size_setting
 from slipstream.pipeline.place.accesses import Popularity
 from slipstream.pipeline.place.tier import Room

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.data.dataset import Part
 from slipstream.data.gather import Gather
-from slipstream.data.inputs import Array
 from slipstream.data.layout import fixed_fields
 from slipstream.tables.spec import Layout
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.compiled import compiled
-from slipstream.data.inputs import Array
 
 DECAY = 0.78
 """What is left of recent accesses after a hundredth of an epoch."""

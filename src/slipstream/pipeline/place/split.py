@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from slipstream.arrays import Array
 from slipstream.data.batch import Batch, ListBatch
-from slipstream.data.inputs import Array
 
 
 def in_two(batch: Batch, popular: Array) -> tuple[Batch, tuple[int, ...]]:
@@ -41,7 +41,7 @@ def in_two(batch: Batch, popular: Array) -> tuple[Batch, tuple[int, ...]]:
         for name in ("times", "logit_offset")
     }
     lists = {name: _moved(column, order) for name, column in batch.lists.items()}
-    return replace(batch, **moved, **more, lists=lists, together=None), (first,)
+    return replace(batch, **moved, **more, lists=lists, read_block=None), (first,)
 
 
 def _moved(column: ListBatch, order: Array) -> ListBatch:

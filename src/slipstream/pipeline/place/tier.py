@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.errors import ConfigError
 from slipstream.pipeline.place.popularity import Popular
 from slipstream.tables.kernels import tiers

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.data.batch import Batch
-from slipstream.data.inputs import Array
 from slipstream.errors import ConfigError
 from slipstream.pipeline.place.popularity import Refresh
 from slipstream.pipeline.place.split import in_two
@@ -149,7 +149,7 @@ class Tiered:
             tiers.append(Tier(group.rows, room, popular))
         return tiers
 
-    look = None
+    on_read = None
 
     @property
     def remembers(self) -> bool:

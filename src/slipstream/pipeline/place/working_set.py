@@ -8,10 +8,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.compiled import compiled
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset
-from slipstream.data.inputs import Array
 from slipstream.data.loader import Loader
 from slipstream.order import InputOrder
 from slipstream.tables.sizes import row_bytes

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.tables.kernels import reference
 from slipstream.tables.kernels import rows as kernel
 from slipstream.tables.kernels.threads import even, shared, shares_for

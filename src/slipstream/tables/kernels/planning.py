@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.compiled import compiled
-from slipstream.data.inputs import Array
 
 GOOD = -1
 _MIX = np.uint64(0x9E3779B97F4A7C15)

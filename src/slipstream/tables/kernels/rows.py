@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.compiled import compiled
-from slipstream.data.inputs import Array
 
 Shift = np.uint32 | None
 HALF = np.uint32(16)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.compiled import compiled
-from slipstream.data.inputs import Array
 
 KEPT = np.int32(2**31 - 1)
 LET_GO = np.int32(-1)

@@ -12,8 +12,8 @@ from typing import Any
 
 from torch import Tensor
 
-from slipstream.data.aside import locked
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
+from slipstream.data.atomic_write import try_lock
 from slipstream.errors import CheckpointError, ConfigError
 from slipstream.tables.store import RowStore
 from slipstream.training.checkpoint import folders
@@ -61,7 +61,7 @@ class Checkpoints:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             folders.flush_folder(self.folder.parent)
-            self._lock = locked(self.folder / "lock")
+            self._lock = try_lock(self.folder / "lock")
             if self._lock is not None:
                 folders.tidy(self.folder)
         except OSError as error:

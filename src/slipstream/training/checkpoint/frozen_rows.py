@@ -26,7 +26,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.tables.store import RowStore, in_memory
 
 _FIRST_BLOCK = 1 << 12

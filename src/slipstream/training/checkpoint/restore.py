@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.data.manifest import FileInfo
 from slipstream.errors import CheckpointError, did_you_mean
 from slipstream.tables.spec import TableSpec

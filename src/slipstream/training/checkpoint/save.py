@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.data.manifest import FileInfo
 from slipstream.tables.store import RowStore
 from slipstream.training.checkpoint import folders

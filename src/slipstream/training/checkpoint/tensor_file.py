@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.errors import CheckpointError
 
 # The first is how the values are seen as an array; NumPy has no bfloat16, so there it is its bits.

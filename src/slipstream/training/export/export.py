@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from slipstream.data.aside import claimed
+from slipstream.data.atomic_write import partial_path
 from slipstream.data.manifest import versions
 from slipstream.data.schema import Schema
 from slipstream.errors import ConfigError
@@ -57,7 +57,7 @@ def export_run(
                 f"{out} already holds an export. Choose another folder, or use --force."
             )
     loaded = open_run(run)
-    with claimed(out) as work:
+    with partial_path(out) as work:
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
         try:

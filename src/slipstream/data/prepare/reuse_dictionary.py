@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from slipstream.arrays import Array
 from slipstream.data.dataset import Dataset
 from slipstream.data.dictionary import Dictionary
-from slipstream.data.inputs import Array
 from slipstream.data.prepare.count import Counted
-from slipstream.data.prepare.kept import Kept, keep
 from slipstream.data.prepare.log import Log
 from slipstream.data.prepare.options import Options
 from slipstream.data.prepare.order import slices
 from slipstream.data.prepare.rank import Ranked, rank_table, write_dictionary
-from slipstream.data.prepare.room import Memory
+from slipstream.data.prepare.resource_limits import Memory
 from slipstream.data.prepare.spill import Spill, mapped, new_map
 from slipstream.data.prepare.tables import count_table
+from slipstream.data.prepare.vocabulary import Vocabulary, keep
 from slipstream.data.schema import Table
 from slipstream.errors import DataError
 
@@ -61,7 +61,7 @@ def check_fits(base: Dataset, log: Log, extend: bool) -> None:
             )
 
 
-def take_over_table(
+def reuse_dictionary(
     base: Dataset,
     log: Log,
     name: str,
@@ -134,7 +134,7 @@ def _rank_new(
     counts, seen = (mapped(folder / f"new.{what}", np.int64) for what in ("counts", "seen"))
     new = Counted(keys, counts, seen, 0, 0)
     id_counts[table.unseen] += keep(folder, kind, new, options.min_count, texts, memory.work // 8)
-    kept = Kept.load(folder, kind)
+    kept = Vocabulary.load(folder, kind)
     ranked = rank_table(folder, kept, 0, missing, None, memory.keys * 4, first=table.rows)
     write_dictionary(folder, kept, ranked, kind, table.rows)
     return ranked

@@ -1,4 +1,4 @@
-"""Writing aside: what is made has its name only once it is whole, and nobody writes it twice."""
+"""Atomic writes: a file or folder gets its name only when it is whole, and has one writer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from slipstream.errors import DataError
 
 
 @contextlib.contextmanager
-def claimed(out: Path) -> Iterator[Path]:
-    """The path to write `out` at until it is whole, `OUT.partial`, for one writer at a time.
+def partial_path(out: Path) -> Iterator[Path]:
+    """Lock the path `OUT.partial`, at which `out` is written until it is whole, and return it.
 
-    A lock beside it is held meanwhile. The system lets go of the lock of a process that died, so
-    what such a one left is never in the way.
+    The system releases the lock of a process that died, so its partial files block nobody.
     """
     if not out.name:
         raise DataError(f"{out} cannot be replaced. Choose a folder or file inside it.")
@@ -29,7 +28,7 @@ def claimed(out: Path) -> Iterator[Path]:
     work = out.with_name(out.name + ".partial")
     work.parent.mkdir(parents=True, exist_ok=True)
     path = work.with_name(work.name + ".lock")
-    lock = locked(path)
+    lock = try_lock(path)
     if lock is None:
         raise DataError(f"Another process is writing {work}. Wait for it to end.")
     try:
@@ -41,15 +40,15 @@ def claimed(out: Path) -> Iterator[Path]:
         lock.close()
 
 
-def check_free(out: Path, force: bool) -> None:
-    """Raise an error where making a data set at `out` would overwrite what it should not."""
+def check_replaceable(out: Path, force: bool) -> None:
+    """Raise an error where a data set at `out` would overwrite anything else."""
     if out == Path.cwd():
         raise DataError(f"{out} is the current folder. Name a new folder inside it.")
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
-    stranger = _stranger(out)
-    if stranger:
-        raise DataError(f"{out} {stranger}, so it is left alone. Choose another folder.")
+    foreign = _foreign_content(out)
+    if foreign:
+        raise DataError(f"{out} {foreign}, so it is left alone. Choose another folder.")
     if not force:
         raise DataError(
             f"{out} already holds a data set. Choose another folder, or add --force (in Python, "
@@ -57,12 +56,12 @@ def check_free(out: Path, force: bool) -> None:
         )
 
 
-def give_name(work: Path, out: Path, force: bool) -> None:
-    """Give a finished data set its name; one that had it before is removed.
+def publish(work: Path, out: Path, force: bool) -> None:
+    """Give a finished data set its name, and remove the one that had it before.
 
-    To be called by who has claimed `out`.
+    The caller has entered `partial_path(out)`.
     """
-    check_free(out, force)
+    check_replaceable(out, force)
     if not out.exists():
         work.rename(out)
         return
@@ -74,12 +73,12 @@ def give_name(work: Path, out: Path, force: bool) -> None:
 
 
 def _old(out: Path) -> Path:
-    """Where the old data set is while the new one takes its name."""
+    """The path of the old data set while the new one takes its name."""
     return out.with_name(out.name + ".partial.old")
 
 
 def _recover(out: Path) -> None:
-    """Put an old data set back, if the new one never took its name; else remove it."""
+    """Put an old data set back if the new one never took its name; else remove it."""
     if _old(out).exists():
         if out.exists():
             shutil.rmtree(_old(out))
@@ -87,8 +86,8 @@ def _recover(out: Path) -> None:
             _old(out).rename(out)
 
 
-def _stranger(out: Path) -> str | None:
-    """Why a path is not a data set and nothing else; None if it is."""
+def _foreign_content(out: Path) -> str | None:
+    """The reason why a path is not a data set and nothing else; None if it is."""
     try:
         manifest = json.loads((out / MANIFEST).read_bytes())
         files = manifest["files"] if manifest["format"] == FORMAT else None
@@ -103,14 +102,14 @@ def _stranger(out: Path) -> str | None:
     return None
 
 
-def locked(path: Path) -> IO[bytes] | None:
-    """An open file that is locked for this process, or None if another one has it.
+def try_lock(path: Path) -> IO[bytes] | None:
+    """An open file that is locked for this process; None if another process has the lock.
 
-    Who has it unlinks and closes it when done; if the process dies, the lock ends with it.
+    The owner unlinks and closes the file in the end; if the process dies, the lock ends with it.
     """
     while True:
         file = path.open("ab")
-        if not _try_lock(file):
+        if not _lock_file(file):
             file.close()
             return None
         # Its last owner may have removed the file between our opening and locking it.
@@ -120,7 +119,7 @@ def locked(path: Path) -> IO[bytes] | None:
         file.close()
 
 
-def _try_lock(file: IO[bytes]) -> bool:
+def _lock_file(file: IO[bytes]) -> bool:
     try:
         if os.name == "nt":
             import msvcrt

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from slipstream.data.inputs import Array
+from slipstream.arrays import Array
 from slipstream.data.prepare.count import Counted
 from slipstream.data.prepare.order import slices
 from slipstream.data.prepare.spill import Spill, mapped
@@ -21,7 +21,7 @@ _SAMPLE = 256
 
 
 @dataclass(frozen=True)
-class Kept:
+class Vocabulary:
     """Values in raw order: numbers by size, text by its bytes.
 
     Args:
@@ -37,7 +37,7 @@ class Kept:
     ends: Array | None = None
 
     @classmethod
-    def load(cls, folder: Path, kind: ValueKind) -> Kept:
+    def load(cls, folder: Path, kind: ValueKind) -> Vocabulary:
         """What `keep` left."""
         keys = mapped(folder / "kept.keys", KEY_DTYPE[kind])
         counts = mapped(folder / "kept.counts", np.int64)
