@@ -62,6 +62,9 @@ FLAGS = {
     "precision": Flag(
         "precision", str, "Precision of the dense part: fp32, tf32 or bf16. Default: fp32."
     ),
+    "tracker": Flag(
+        "log.trackers", list[str], "Show metrics in tensorboard, mlflow or wandb; repeatable."
+    ),
     "init_from": Flag(
         "init_from", str, "Start with the weights and embedding rows of this run.", "RUN"
     ),
@@ -93,7 +96,7 @@ class ConfigOptions:
 
         if base is None:
             base = Config.read(self.file) if self.file else Config()
-        present = {key: value for key, value in self.flags.items() if value is not None}
+        present = {key: value for key, value in self.flags.items() if value not in (None, [])}
         texts = [f"{key}={json.dumps(value)}" for key, value in present.items()]
         return base.with_settings([*texts, *self.settings])
 

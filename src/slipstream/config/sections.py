@@ -206,6 +206,6 @@ class Log(Section, frozen=True, kw_only=True):
     PLACE: ClassVar[str] = "log"
 
     trackers: Annotated[
-        tuple[Literal["tensorboard"], ...],
-        about("Trackers that receive every metric", "a list of trackers: tensorboard"),
-    ] = ("tensorboard",)
+        tuple[str, ...],
+        about("Trackers that receive every metric", "a list of tensorboard, mlflow, wandb"),
+    ] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from slipstream.config import Config
 from slipstream.tables.plan import Plan
 from slipstream.training.metrics import Scores
 from slipstream.training.progress import Pace, Report
 from slipstream.training.recent import Recent
 from slipstream.training.run import Lines, Run
 from slipstream.training.state import Hooks, State
+from slipstream.training.trackers import Tracker, open_trackers
 
 _RECENT = 1 << 16
 _PREFIX = "recent."
@@ -55,6 +57,7 @@ class Reports:
     def __init__(self, run: Run, hooks: Hooks, *, beside: bool, stack: ExitStack) -> None:
         self._run, self._hooks, self._stack = run, hooks, stack
         self._recent, self._pace = Recent(_RECENT), Pace()
+        self._trackers: dict[str, Tracker] = {}
         self._told: Report | None = None
         self._due: deque[_Due] = deque()
         self._ready: dict[int, Future[Scores]] = {}  # figures, by the last step that is in them
@@ -63,19 +66,42 @@ class Reports:
             self._beside = ThreadPoolExecutor(1, thread_name_prefix="slipstream-report")
             stack.callback(self._beside.shutdown)
 
-    def open(self, length: int, tensorboard: bool, position: int) -> None:
-        """Begin or go on with `metrics.jsonl`.
+    def open(self, length: int, config: Config, position: int) -> None:
+        """Begin or go on with `metrics.jsonl`, and open the trackers.
 
         Args:
             length: Bytes to keep of what is there.
-            tensorboard: Whether to write for TensorBoard too.
+            config: The configuration of the run, which names the trackers.
             position: Where the run stands.
         """
-        self._lines = Lines(self._run.folder, length, tensorboard, position)
+        folder = self._run.folder
+        trackers = open_trackers(config.log.trackers, folder, config.to_mapping(), position)
+        self._trackers = dict(zip(config.log.trackers, trackers, strict=True))
+        self._lines = Lines(folder, length)
+        self._stack.callback(self._close_trackers)
         self._stack.callback(self._lines.close)
         self._stack.callback(self._write_heard)
         if self._lines.missing:
             self._hooks.say("metrics.jsonl has lost lines since the checkpoint; they stay lost.")
+
+    def _write_line(self, line: Mapping[str, Any]) -> None:
+        """Write a line of metrics, and pass it to the caller and to the trackers."""
+        self._lines.write(line)
+        self._hooks.on_metrics(line)
+        for name in list(self._trackers):
+            self._try_tracker(name, lambda tracker: tracker.log(line))
+
+    def _try_tracker(self, name: str, action: Callable[[Tracker], None]) -> None:
+        """A run goes on without a tracker that fails."""
+        try:
+            action(self._trackers[name])
+        except Exception as error:
+            del self._trackers[name]
+            self._hooks.say(f"The tracker {name} has failed and is not used any more: {error}")
+
+    def _close_trackers(self) -> None:
+        for name in list(self._trackers):
+            self._try_tracker(name, lambda tracker: tracker.close())
 
     def hear(self, plan: Plan, logits: Tensor, *, due: bool = False) -> None:
         """Take the predictions of a batch, before it was trained; `due` if a report follows it."""
@@ -118,7 +144,7 @@ class Reports:
         """The first report that is due, with its figures, once it is written."""
         due = self._due.popleft()
         scores = self._ready.pop(due.step).result()
-        self._lines.write(due.line | scores)
+        self._write_line(due.line | scores)
         return replace(due.report, scores=scores)
 
     def _write_heard(self) -> None:
@@ -129,7 +155,7 @@ class Reports:
     def write(self, line: Mapping[str, Any]) -> None:
         """Write a line behind those that are due before it."""
         self.tell()
-        self._lines.write(line)
+        self._write_line(line)
 
     def again(self) -> None:
         """Tell the last report again: something else was told since."""

@@ -131,44 +131,33 @@ class Run:
 
 
 class Lines:
-    """`metrics.jsonl`: one line a report, for programs; TensorBoard beside it, for eyes.
+    """`metrics.jsonl`: one line a report.
 
     Args:
         folder: The run's folder.
         length: Bytes to keep of what is there: a resumed run writes the rest again.
-        tensorboard: Whether to write the folder tensorboard too.
-        position: The first position that is still to come.
     """
 
-    def __init__(self, folder: Path, length: int, tensorboard: bool, position: int) -> None:
+    def __init__(self, folder: Path, length: int) -> None:
         self._path = folder / METRICS
         self._file = self._path.open("ab")
         # A file shorter than that was changed by someone: zeros would not make it right.
         self.missing = max(0, length - self._path.stat().st_size)
         self._file.truncate(length - self.missing)
-        self._board = _tensorboard(folder / "tensorboard", position) if tensorboard else None
 
     def write(self, line: Mapping[str, Any]) -> None:
-        """Report something; numbers of it also go to TensorBoard."""
+        """Add a line."""
         self._file.write((json.dumps(line) + "\n").encode())
         self._file.flush()
-        if self._board is not None:
-            for name, value in line.items():
-                if isinstance(value, float) and name != "share":
-                    self._board.add_scalar(f"{line['kind']}/{name}", value, line["position"])
 
     def secured(self) -> int:
         """The length of what was written, once it is on the disk."""
         os.fsync(self._file.fileno())
-        if self._board is not None:
-            self._board.flush()
         return self._path.stat().st_size
 
     def close(self) -> None:
-        """Finish the files."""
+        """Finish the file."""
         self._file.close()
-        if self._board is not None:
-            self._board.close()
 
 
 def _put(aside: Path, path: Path) -> None:
@@ -176,13 +165,3 @@ def _put(aside: Path, path: Path) -> None:
     with aside.open("rb+") as file:
         os.fsync(file.fileno())
     aside.replace(path)
-
-
-def _tensorboard(folder: Path, position: int) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return None
-    # What a killed run has shown of the time after its checkpoint is not to be shown twice.
-    purge = position + 1 if folder.is_dir() else None
-    return SummaryWriter(str(folder), purge_step=purge)

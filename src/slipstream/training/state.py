@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -152,15 +152,18 @@ def no_better(state: State, patience: int) -> str:
 
 @dataclass(frozen=True)
 class Hooks:
-    """What a run tells its caller, and asks it.
+    """Functions that a run calls.
 
     Args:
-        report: Told how far the run is, every so often.
-        say: Told a sentence that a user should see.
-        stop: Asked between two steps, and between two batches of an evaluation, whether to save
-            and stop. Once it has said so it must go on saying so.
+        report: Called with how far the run is, every so often.
+        say: Called with a sentence that a user should see.
+        stop: Called between two steps, and between two batches of an evaluation: whether to save
+            and stop. Once it has returned True it must go on returning True.
+        on_metrics: Called with every line of `metrics.jsonl`, at once when it is written: a mapping
+            with its `kind`, its `position` and the metrics by name.
     """
 
     report: Callable[[Report], None] = lambda _: None
     say: Callable[[str], None] = lambda _: None
     stop: Callable[[], bool] = lambda: False
+    on_metrics: Callable[[Mapping[str, Any]], None] = lambda _: None

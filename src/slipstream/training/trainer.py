@@ -114,7 +114,7 @@ class Trainer:
         self.order = self.skipping.order
         self.skipping.restore(self.state, tensors, self.hooks)
         take_up_order(self.state, build.order_of(self.config, self.dataset), self.order)
-        self.reports.open(length, "tensorboard" in self.config.log.trackers, self.state.position)
+        self.reports.open(length, self.config, self.state.position)
         if self.state.total != self.total:
             self._with_another_end()
 
