@@ -92,7 +92,6 @@ TO_CLEAN = {
     "tests/data",
     "tests/data/formats",
     "tests/data/synthetic",
-    "tests/models",
     "tests/order",
     "tests/pipeline",
     "tests/pipeline/place",

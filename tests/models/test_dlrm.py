@@ -53,9 +53,9 @@ def ids_and_offsets():
 def test_equals_a_plain_pytorch_dlrm_in_logits_and_all_gradients(ids_and_offsets):
     model = build_model("dlrm", CRITEO, dim=4, bottom=(8, 6), top=(7, 5), seed=1).double()
     plain = PlainDlrm(ROWS, 4, [(3, 8), (8, 6), (6, 4)], [(4 + 10, 7), (7, 5), (5, 1)]).double()
-    for ours, theirs in ((model.bottom, plain.bottom), (model.top, plain.top)):
-        linears = [layer for layer in ours if isinstance(layer, nn.Linear)]
-        for layer, other in zip(linears, theirs, strict=True):
+    for layers, plain_layers in ((model.bottom, plain.bottom), (model.top, plain.top)):
+        linears = [layer for layer in layers if isinstance(layer, nn.Linear)]
+        for layer, other in zip(linears, plain_layers, strict=True):
             other.load_state_dict(layer.state_dict())
     ids, offsets = ids_and_offsets
     dense = dense_values(CRITEO, BATCH)
@@ -68,17 +68,17 @@ def test_equals_a_plain_pytorch_dlrm_in_logits_and_all_gradients(ids_and_offsets
         nn.functional.embedding_bag(i, table, o, mode="sum")
         for i, table, o in zip(ids, tables, offsets, strict=True)
     ]
-    ours = model(dense, Embedded((torch.stack(looked_up, 1),)))
-    nn.functional.binary_cross_entropy_with_logits(ours, labels).backward()
+    result = model(dense, Embedded((torch.stack(looked_up, 1),)))
+    nn.functional.binary_cross_entropy_with_logits(result, labels).backward()
 
     close = {"rtol": 1e-12, "atol": 1e-12}
-    torch.testing.assert_close(ours, logits, **close)
+    torch.testing.assert_close(result, logits, **close)
     for table, bag in zip(tables, plain.bags, strict=True):
         torch.testing.assert_close(table.grad, bag.weight.grad, **close)
-    mine = [p.grad for p in (*model.bottom.parameters(), *model.top.parameters())]
+    gradients = [p.grad for p in (*model.bottom.parameters(), *model.top.parameters())]
     others = [p.grad for p in (*plain.bottom.parameters(), *plain.top.parameters())]
-    for one, other in zip(mine, others, strict=True):
-        torch.testing.assert_close(one, other, **close)
+    for gradient, other in zip(gradients, others, strict=True):
+        torch.testing.assert_close(gradient, other, **close)
 
 
 def test_gradient_of_the_interaction_is_right_to_the_second_order():
@@ -112,5 +112,5 @@ def test_without_dense_values_a_learned_vector_takes_their_place():
     first = model.constant
     user = of_column(model.layout, embedded, "user")
     z = torch.cat([first.expand(5, 3), (user * first).sum(1, keepdim=True)], 1)
-    ours = model(torch.zeros(5, 0, dtype=torch.float64), embedded)
-    torch.testing.assert_close(ours, layer_by_layer(z, model.top).squeeze(1))
+    result = model(torch.zeros(5, 0, dtype=torch.float64), embedded)
+    torch.testing.assert_close(result, layer_by_layer(z, model.top).squeeze(1))

@@ -1,8 +1,8 @@
-"""What holds for every model, whatever the data set."""
+"""Claims that hold for every model and data set."""
 
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from lookups import EVERYTHING, LENGTHS, dense_values, random_embedded, schemas
 
@@ -35,6 +35,7 @@ def build_or_leave(name, schema, **options):
 
 
 @every_model
+@settings(suppress_health_check=list(HealthCheck))  # most schemas have no history for tbsm
 @given(
     schema=schemas(),
     batch=st.integers(1, 4),
@@ -43,28 +44,28 @@ def build_or_leave(name, schema, **options):
     normalize=st.booleans(),
 )
 def test_logits_are_finite_and_lanes_keep_apart(name, schema, batch, dims, shared, normalize):
-    settings = {
+    table_settings = {
         f"t.{n}": {"dim": dims[n], **({} if shared[n] else {"optimizer": Adagrad()})}
         for n in range(len(schema.tables))
     }
     statistics = ([0.5] * len(schema.dense), [2.0] * len(schema.dense))
     options = {"normalize_dense": True, "normalize_embedded": True, "statistics": statistics}
-    model = build_or_leave(name, schema, tables=settings, **(options if normalize else {}))
+    model = build_or_leave(name, schema, tables=table_settings, **(options if normalize else {}))
     dense, embedded = dense_values(schema, batch), random_embedded(model.layout, batch)
     logits = model(dense, embedded)
     assert logits.shape == (batch,)
     assert logits.isfinite().all()
     logits.sum().backward()
-    for one in (*embedded.vectors, *embedded.sequences, *model.parameters()):
-        if one.numel():
-            assert one.grad is not None
-            assert one.grad.isfinite().all()
+    for leaf in (*embedded.vectors, *embedded.sequences, *model.parameters()):
+        if leaf.numel():
+            assert leaf.grad is not None
+            assert leaf.grad.isfinite().all()
 
     lane = batch - 1
-    spoiled = [[one.detach().clone() for one in some] for some in embedded]
+    spoiled = [[leaf.detach().clone() for leaf in some] for some in embedded]
     dense = dense.clone()
-    for one in (dense, *spoiled[0], *spoiled[1]):
-        one[lane] = float("nan")
+    for leaf in (dense, *spoiled[0], *spoiled[1]):
+        leaf[lane] = float("nan")
     again = model(dense, Embedded(*map(tuple, spoiled)))
     torch.testing.assert_close(again[:lane], logits[:lane], rtol=1e-12, atol=1e-12)
 
@@ -91,22 +92,22 @@ def test_same_seed_same_weights_whatever_else_is_drawn(name):
 
 @every_model
 def test_dense_weights_mean_the_same_when_a_table_is_grouped_otherwise(name):
-    one = small(name).double()
+    model = small(name).double()
     other = small(name, tables={"user": {"optimizer": Adagrad()}}, seed=1).double()
-    assert len(other.layout.groups) > len(one.layout.groups)
-    other.load_state_dict(one.state_dict())
-    embedded = random_embedded(one.layout, 3)
+    assert len(other.layout.groups) > len(model.layout.groups)
+    other.load_state_dict(model.state_dict())
+    embedded = random_embedded(model.layout, 3)
     by_number = {
         feature: embedded.vectors[group][:, place]
-        for feature in range(len(one.layout.features))
-        if one.layout.features[feature].kind != "sequence"
-        for group, place in [one.layout.place(feature)]
+        for feature in range(len(model.layout.features))
+        if model.layout.features[feature].kind != "sequence"
+        for group, place in [model.layout.place(feature)]
     }
     groups = other.layout.groups
     vectors = tuple(torch.stack([by_number[n] for n in group.features], 1) for group in groups)
     dense = dense_values(EVERYTHING, 3)
     regrouped = other(dense, embedded._replace(vectors=vectors))
-    torch.testing.assert_close(regrouped, one(dense, embedded), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(regrouped, model(dense, embedded), rtol=1e-12, atol=1e-12)
 
 
 @every_model
@@ -130,11 +131,11 @@ def test_compiles_without_a_break_and_with_the_same_gradients(name):
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
     dense, embedded = dense_values(EVERYTHING, 4), random_embedded(model.layout, 4)
     leaves = [*embedded.vectors, *model.parameters()]
-    ours, theirs = (
-        torch.autograd.grad(one(dense, embedded).sum(), leaves) for one in (model, compiled)
+    gradients, compiled_gradients = (
+        torch.autograd.grad(network(dense, embedded).sum(), leaves) for network in (model, compiled)
     )
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other)
+    for gradient, other in zip(gradients, compiled_gradients, strict=True):
+        torch.testing.assert_close(gradient, other)
 
 
 @every_model
@@ -146,7 +147,7 @@ def test_runs_under_bf16_autocast_close_to_fp32(name):
     with torch.autocast("cpu", torch.bfloat16):
         logits = model(dense, embedded)
     logits.float().sum().backward()
-    assert all(one.grad.dtype == torch.float32 for one in embedded.vectors)
+    assert all(leaf.grad.dtype == torch.float32 for leaf in embedded.vectors)
     torch.testing.assert_close(logits.float(), model(dense, embedded), rtol=0.1, atol=0.1)
 
 

@@ -47,7 +47,7 @@ def test_other_dimensions_are_projected_each_feature_by_its_own_matrix():
 def test_without_a_dimension_asked_for_each_keeps_its_own():
     layout = layout_with({"tag": {"dim": 3}})
     parts, vectors = picked(layout, random_embedded(layout, 3))
-    assert [one.shape for one in vectors] == [(3, 3, 4), (3, 2, 3)]
+    assert [vector.shape for vector in vectors] == [(3, 3, 4), (3, 2, 3)]
     assert list(parts.parameters()) == []
     assert width(layout, range(5)) == 3 * 4 + 2 * 3
 
@@ -56,9 +56,9 @@ def test_normalized_vectors_have_mean_0_and_deviation_1_whatever_the_batch():
     layout = layout_with({"tag": {"dim": 3}})
     embedded = random_embedded(layout, 3)
     parts, vectors = picked(layout, embedded, normalize=True)
-    for one in vectors:
-        zeros, ones = torch.zeros_like(one[..., 0]), torch.ones_like(one[..., 0])
-        torch.testing.assert_close(one.mean(2), zeros)
-        torch.testing.assert_close(one.std(2, correction=0), ones, rtol=1e-3, atol=1e-3)
-    alone = [part(tuple(one[:1] for one in embedded.vectors)) for part in parts]
-    torch.testing.assert_close(alone, [one[:1] for one in vectors])
+    for vector in vectors:
+        zeros, deviations = torch.zeros_like(vector[..., 0]), torch.ones_like(vector[..., 0])
+        torch.testing.assert_close(vector.mean(2), zeros)
+        torch.testing.assert_close(vector.std(2, correction=0), deviations, rtol=1e-3, atol=1e-3)
+    alone = [part(tuple(vector[:1] for vector in embedded.vectors)) for part in parts]
+    torch.testing.assert_close(alone, [vector[:1] for vector in vectors])

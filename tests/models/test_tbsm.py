@@ -42,9 +42,9 @@ def plain_tbsm(model, length, dense, same, steps, targets, lengths):
     for t in range(lengths):
         time = (length - lengths + t) / (length + 1)
         history.append(tower([*same, *steps[t]], time))
-    likeness = torch.stack([turned @ one for one in history])
+    likeness = torch.stack([turned @ step for step in history])
     shares = layer_by_layer(likeness, model.attention)
-    context = sum(share * one for share, one in zip(shares, history, strict=True))
+    context = sum(share * step for share, step in zip(shares, history, strict=True))
     return layer_by_layer(torch.cat([context, target]), model.final)[0]
 
 

@@ -13,7 +13,7 @@ from slipstream.models.config import read_config
 from slipstream.models.dcn import Dcn
 from slipstream.models.deepfm import DeepFm
 from slipstream.models.dlrm import Dlrm
-from slipstream.models.inputs import Inputs, Statistics
+from slipstream.models.inputs import ModelInputs, Statistics
 from slipstream.models.model import Model
 from slipstream.models.tbsm import Tbsm
 from slipstream.models.wide_deep import WideDeep
@@ -64,5 +64,5 @@ def build_model(
         raise ConfigError(f"There is no model {name!r}.{did_you_mean(name, MODELS)}")
     kind = MODELS[name]
     options = read_config(kind.Config, name, config)
-    inputs = Inputs(schema, lengths or {}, table_settings or {}, tables or {}, statistics)
+    inputs = ModelInputs(schema, lengths or {}, table_settings or {}, tables or {}, statistics)
     return kind(inputs, options, torch.Generator().manual_seed(seed))

@@ -1,4 +1,4 @@
-"""The options of a model: what all of them share, and how they are checked."""
+"""The options that all models share, and their checks."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ Options = TypeVar("Options", bound="ModelConfig")
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What every model can be told; the models' own options follow.
+    """The options of every model; a model adds its own.
 
-    A size is a whole number of at least 1, or what `at_least` in the field's metadata says; sizes
-    of layers are a list of them; a word is one of `choices` in the metadata.
+    A size is a whole number of at least 1 (or `at_least` in the field's metadata), sizes of layers
+    are a list of such numbers, a word is one of `choices` in the metadata.
 
     Args:
-        normalize_dense: Dense values less their mean, over their deviation: both fixed when the
-            model is built.
-        normalize_embedded: Each embedding vector less the mean of its elements, over their
+        normalize_dense: Dense values minus their mean, divided by their deviation; both are fixed
+            when the model is built.
+        normalize_embedded: Each embedding vector minus the mean of its elements, divided by their
             deviation, then a learned scale and shift for each feature.
     """
 
@@ -38,7 +38,7 @@ class ModelConfig:
 
 
 def read_config(kind: type[Options], model: str, options: Mapping[str, Any]) -> Options:
-    """The config of a model from options by name; one that it does not have is an error."""
+    """The options of a model by name; raises an error for an unknown option."""
     known = [field.name for field in fields(kind)]
     for name in options:
         if name not in known:
@@ -49,7 +49,7 @@ def read_config(kind: type[Options], model: str, options: Mapping[str, Any]) -> 
 
 
 def whole(value: object, at_least: int) -> bool:
-    """Whether a value is a whole number (True is none) that is not too small."""
+    """Whether a value is a whole number of at least `at_least`; True is not a number."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= at_least
 
 

@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 
 from slipstream.models.config import ModelConfig
 from slipstream.models.features import pick, width
-from slipstream.models.inputs import Inputs
+from slipstream.models.inputs import ModelInputs
 from slipstream.models.layers import dense_norm, linear, mlp
 from slipstream.models.model import Model
 from slipstream.tables.spec import Embedded, Init
@@ -44,7 +44,7 @@ class Dcn(Model):
             default="stacked", metadata={"choices": ("stacked", "parallel")}
         )
 
-    def __init__(self, inputs: Inputs, config: Config, generator: Generator) -> None:
+    def __init__(self, inputs: ModelInputs, config: Config, generator: Generator) -> None:
         super().__init__(inputs, config, generator)
         self.layout = inputs.layout(config.dim, Init())
         features = range(len(self.layout.features))

@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 
 from slipstream.models.config import ModelConfig
 from slipstream.models.features import pick
-from slipstream.models.inputs import Inputs
+from slipstream.models.inputs import ModelInputs
 from slipstream.models.layers import dense_norm, mlp, normal
 from slipstream.models.model import Model
 from slipstream.tables.spec import Embedded, Init
@@ -36,7 +36,7 @@ class DeepFm(Model):
         dim: int = 10
         deep: tuple[int, ...] = (400, 400, 400)
 
-    def __init__(self, inputs: Inputs, config: Config, generator: Generator) -> None:
+    def __init__(self, inputs: ModelInputs, config: Config, generator: Generator) -> None:
         super().__init__(inputs, config, generator)
         self.layout = inputs.layout(config.dim, Init("normal", STD), linear=True)
         columns, dense = len(inputs.schema.columns), len(inputs.schema.dense)

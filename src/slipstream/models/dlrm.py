@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 
 from slipstream.models.config import ModelConfig
 from slipstream.models.features import pick
-from slipstream.models.inputs import Inputs
+from slipstream.models.inputs import ModelInputs
 from slipstream.models.layers import dense_norm, mlp, normal
 from slipstream.models.model import Model
 from slipstream.tables.spec import Embedded, Group, Init, InSlots
@@ -41,7 +41,7 @@ class Dlrm(Model):
         bottom: tuple[int, ...] = (512, 256, 64)
         top: tuple[int, ...] = (512, 256)
 
-    def __init__(self, inputs: Inputs, config: Config, generator: Generator) -> None:
+    def __init__(self, inputs: ModelInputs, config: Config, generator: Generator) -> None:
         super().__init__(inputs, config, generator)
         dim, dense = config.dim, len(inputs.schema.dense)
         self.layout = inputs.layout(dim, Init())
@@ -71,16 +71,18 @@ class Dlrm(Model):
         )
 
     def forward(self, dense: Tensor, embedded: Embedded) -> Tensor:
-        """The logits `[B]` of inputs with dense values `[B, D]` and these embedding vectors."""
+        """The logits `[B]` of examples with dense values `[B, D]` and these embedding vectors."""
         if self.constant is None:
             first = self.bottom(self.norm(dense))
         else:
             first = self.constant.expand(dense.shape[0], -1)
         if embedded.in_slots:
-            made = self.interaction.of_rows(first, embedded)
+            interactions = self.interaction.of_rows(first, embedded)
         else:
-            made = self.interaction.of(first, [part(embedded.vectors) for part in self.features])
-        return self.top(made).squeeze(1)
+            interactions = self.interaction.of(
+                first, [part(embedded.vectors) for part in self.features]
+            )
+        return self.top(interactions).squeeze(1)
 
 
 class DotKernel(Protocol):

@@ -1,4 +1,4 @@
-"""From what a lookup gives to the vectors a model works on."""
+"""Selects and projects the vectors of a lookup for a model."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from slipstream.models.layers import normal
 from slipstream.tables.spec import Layout
 
 
-class Adapt(nn.Module):  # type: ignore[misc]
-    """Vectors of features, normalized if asked, brought to the model's dimension if another.
+class Project(nn.Module):  # type: ignore[misc]
+    """Projects vectors of features to the model's dimension, and optionally normalizes them.
 
     Args:
-        count: Features.
+        count: Number of features.
         own: Elements of their vectors.
-        dim: Elements wanted; a learned projection for each feature, without bias, makes them.
+        dim: Elements of the result. If it differs, each feature has a learned projection.
         normalize: Normalize each vector over its elements first.
-        generator: Where the projections are drawn from.
+        generator: Source of the initial projections.
     """
 
     def __init__(self, count: int, own: int, dim: int, normalize: bool, generator: Generator):
@@ -45,38 +45,38 @@ class Adapt(nn.Module):  # type: ignore[misc]
         return vectors
 
 
-class Alike(nn.Module):  # type: ignore[misc]
+class SameDimFeatures(nn.Module):  # type: ignore[misc]
     """Features whose tables have the same dimension, in the order of the layout.
 
     The order does not depend on the groups, so that dense weights still fit when a table gets
     another optimizer or storage.
 
     Args:
-        layout: The layout they are of.
-        features: Their numbers in it, ascending.
-        adapt: What is done to their vectors.
+        layout: The layout of the tables.
+        features: Their numbers in the layout, ascending.
+        adapt: Projects their vectors.
     """
 
     def __init__(self, layout: Layout, features: Sequence[int], adapt: nn.Module) -> None:
         super().__init__()
         self.groups = sorted({layout.place(feature)[0] for feature in features})
-        held = [feature for group in self.groups for feature in layout.groups[group].features]
-        index = [held.index(feature) for feature in features]
-        as_they_are = index == list(range(len(held)))
+        grouped = [feature for group in self.groups for feature in layout.groups[group].features]
+        index = [grouped.index(feature) for feature in features]
+        as_they_are = index == list(range(len(grouped)))
         chosen = None if as_they_are else torch.tensor(index)
         self.register_buffer("index", chosen, persistent=False)
         self.adapt = adapt
 
     @property
     def as_they_are(self) -> bool:
-        """Whether it gives the vectors of one group, and nothing is done to them."""
+        """Whether the result is the vectors of one group, unchanged."""
         done = (self.index, self.adapt.scale, self.adapt.project)
-        return len(self.groups) == 1 and all(one is None for one in done)
+        return len(self.groups) == 1 and all(change is None for change in done)
 
     def forward(self, vectors: tuple[Tensor, ...]) -> Tensor:
         """The features of a lookup's `vectors`, `[B, features, dim]`."""
-        mine = [vectors[group] for group in self.groups]
-        picked = mine[0] if len(mine) == 1 else torch.cat(mine, 1)
+        picked_vectors = [vectors[group] for group in self.groups]
+        picked = picked_vectors[0] if len(picked_vectors) == 1 else torch.cat(picked_vectors, 1)
         return self.adapt(picked if self.index is None else picked.index_select(1, self.index))
 
 
@@ -88,7 +88,7 @@ def pick(
     dim: int | None = None,
     normalize: bool = False,
 ) -> nn.ModuleList:
-    """One `Alike` for each dimension among the features, in the order of their first feature.
+    """Features grouped by the dimension of their tables, in the order of the first feature.
 
     Args:
         layout: The layout the features are of.
@@ -101,8 +101,8 @@ def pick(
     for feature in features:
         by_dim.setdefault(layout.table(layout.features[feature].table).dim, []).append(feature)
     return nn.ModuleList(
-        Alike(layout, members, Adapt(len(members), own, dim or own, normalize, generator))
-        for own, members in by_dim.items()
+        SameDimFeatures(layout, same, Project(len(same), own, dim or own, normalize, generator))
+        for own, same in by_dim.items()
     )
 
 

@@ -1,4 +1,4 @@
-"""What a model is built for: the columns and tables of a data set, and what was said of them."""
+"""The columns, tables and table settings for which a model is built."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Statistics = tuple[Sequence[float], Sequence[float]]
 
 
 @dataclass(frozen=True)
-class Inputs:
+class ModelInputs:
     """A data set as a model sees it.
 
     Args:
         schema: Columns, tables and dense values.
         lengths: For each sequence column the steps it is padded to.
         table_settings: Settings of all tables: dim, optimizer, storage, init.
-        tables: Settings by table, before those of all.
+        tables: Settings by table; they override those of all tables.
         statistics: Mean and deviation of each dense value.
     """
 
@@ -59,12 +59,12 @@ class Inputs:
     ) -> Layout:
         """The embedding tables of a model and the features looked up in them.
 
-        The columns come in the order of the schema; where `linear` asks for it, they come once
+        The columns come in the order of the schema; with `linear` they come once
         more, looked up in a table of single weights over the same ids.
 
         Args:
-            dim: Elements of a row where nothing else is said of its table.
-            init: What a row is before training, where nothing else is said.
+            dim: Elements of a row of tables that set no dim of their own.
+            init: Initial rows of tables that set no init of their own.
             linear: Also make the tables of single weights.
             sequences: The columns to keep step by step; other sequences are pooled (mean).
         """
@@ -79,7 +79,10 @@ class Inputs:
                 features.append(Feature(column.name, column.table, kind))
         if linear:
             tables += [self._weights(table.name, table.rows) for table in self.schema.tables]
-            features += [Feature(one.column, one.table + LINEAR, one.kind) for one in features]
+            features += [
+                Feature(feature.column, feature.table + LINEAR, feature.kind)
+                for feature in features
+            ]
         names = [table.name for table in tables]
         for name in self.tables:
             if name not in names:
@@ -91,13 +94,13 @@ class Inputs:
         return TableSpec(name, rows, **settings)
 
     def _weights(self, name: str, rows: int) -> TableSpec:
-        """A table of linear weights: one element a row, zero until trained, unless it is said."""
+        """A table of linear weights: one element a row, initially zero by default."""
         name += LINEAR
-        mine = self.tables.get(name, {})
-        if mine.get("dim", 1) != 1:
+        settings = self.tables.get(name, {})
+        if settings.get("dim", 1) != 1:
             raise ConfigError(f"Table {name!r} holds single weights; its dim is always 1.")
         shared = {key: value for key, value in self.table_settings.items() if key != "init"}
-        return TableSpec(name, rows, **{"init": Init("zeros"), **shared, **mine, "dim": 1})
+        return TableSpec(name, rows, **{"init": Init("zeros"), **shared, **settings, "dim": 1})
 
 
 def _check_settings(where: str, settings: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
-"""What the models are put together from.
+"""Layers that the models share.
 
-Everything random is drawn from the generator that is handed in, in float32, so that the weights
-depend on its seed alone.
+Initial weights are drawn in float32 from the generator of the caller, so they depend on its seed
+alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from slipstream.errors import ConfigError
-from slipstream.models.inputs import Inputs
+from slipstream.models.inputs import ModelInputs
 
 
 def normal(generator: Generator, std: float, *shape: int) -> nn.Parameter:
@@ -31,7 +31,7 @@ def linear(
     Args:
         inputs: Values in.
         outputs: Values out.
-        generator: Where the weights are drawn from.
+        generator: Source of the initial weights.
         biases: `normal` with variance `1 / outputs`, as DLRM has them; zeros; or none at all.
     """
     layer = nn.utils.skip_init(Linear, inputs, outputs, bias=biases != "none")
@@ -44,10 +44,10 @@ def linear(
 
 
 class Linear(nn.Linear):  # type: ignore[misc]
-    """A linear layer that a GPU multiplies at full speed whatever the number of its inputs.
+    """A linear layer that is as fast on a GPU for any number of inputs.
 
-    There a product whose inner size is no multiple of eight takes several times as long, so values
-    and weights are filled up with zeros; values may come with these zeros.
+    On a GPU a product whose inner size is no multiple of eight takes several times as long. So
+    values and weights are padded with zeros; the values may be padded already.
     """
 
     def forward(self, values: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ def mlp(
 
     Args:
         sizes: Values in, after each layer, and out.
-        generator: Where the weights are drawn from.
+        generator: Source of the initial weights.
         last: What follows the last layer.
         biases: How biases start (see `linear`).
     """
@@ -108,26 +108,26 @@ class Mlp(nn.Sequential):  # type: ignore[misc]
     """Set by `slipstream.gpu` where there is a GPU."""
 
     def forward(self, values: Tensor) -> Tensor:
-        """What the last layer gives, `[..., outputs]`."""
+        """The result of the last layer, `[..., outputs]`."""
         layers = list(self)
         linears, others = layers[::2], layers[1::2]
         ends = others.pop() if others and isinstance(others[-1], nn.Sigmoid) else None
         if not (
             self.kernel is not None
             and linears
-            and all(isinstance(one, Linear) for one in linears)
-            and all(isinstance(one, nn.ReLU) for one in others)
+            and all(isinstance(layer, Linear) for layer in linears)
+            and all(isinstance(layer, nn.ReLU) for layer in others)
             and self.kernel.fits(values, linears[0].weight)
         ):
             return super().forward(values)
         relu_last = len(others) == len(linears)
-        weights, biases = [one.weight for one in linears], [one.bias for one in linears]
+        weights, biases = [layer.weight for layer in linears], [layer.bias for layer in linears]
         values = self.kernel.mlp(values, weights, biases, relu_last=relu_last)
         return values if ends is None else ends(values)
 
 
 class FixedNorm(nn.Module):  # type: ignore[misc]
-    """Dense values less their mean, over their deviation; a constant value (deviation 0) gives 0.
+    """Dense values minus their mean, divided by their deviation; 0 for a deviation of 0.
 
     Args:
         dense: The names of the dense values.
@@ -137,9 +137,9 @@ class FixedNorm(nn.Module):  # type: ignore[misc]
     def __init__(self, dense: Sequence[str], statistics: tuple[Sequence[float], Sequence[float]]):
         super().__init__()
         mean, std = (torch.as_tensor(values, dtype=torch.float32) for values in statistics)
-        for what, values in (("means", mean), ("deviations", std)):
+        for kind, values in (("means", mean), ("deviations", std)):
             if values.shape != (len(dense),):
-                raise ConfigError(f"There are {len(dense)} dense values, but not as many {what}.")
+                raise ConfigError(f"There are {len(dense)} dense values, but not as many {kind}.")
         for name, middle, spread in zip(dense, mean.tolist(), std.tolist(), strict=True):
             if not (abs(middle) < float("inf") and 0 <= spread < float("inf")):
                 raise ConfigError(
@@ -154,7 +154,7 @@ class FixedNorm(nn.Module):  # type: ignore[misc]
         return (dense - self.mean) / self.std
 
 
-def dense_norm(inputs: Inputs, wanted: bool) -> nn.Module:
+def dense_norm(inputs: ModelInputs, wanted: bool) -> nn.Module:
     """The normalization of dense values, or nothing."""
     if wanted and inputs.statistics is None:
         raise ConfigError("normalize_dense needs statistics: the mean and deviation of each value.")

@@ -1,4 +1,4 @@
-"""What every model is."""
+"""The base class of all models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from torch import Generator, Tensor, nn
 
 from slipstream.models.config import ModelConfig
-from slipstream.models.inputs import Inputs
+from slipstream.models.inputs import ModelInputs
 from slipstream.tables.spec import Embedded, Layout
 
 
@@ -15,24 +15,24 @@ class Model(nn.Module):  # type: ignore[misc]
     """The dense part of a model, and the layout of the embedding tables it reads.
 
     Args:
-        inputs: The data set it is for.
-        config: Its options.
-        generator: Where its weights are drawn from.
+        inputs: Description of the data set.
+        config: The model's options.
+        generator: Source of the initial weights.
     """
 
     Config: ClassVar[type[ModelConfig]]
     layout: Layout
     own_kernels: ClassVar[bool] = False
-    """Whether all of it is kernels of ours on a GPU, so that there is nothing to compile."""
+    """Whether our own kernels compute all of it on a GPU, so that compiling it is useless."""
 
-    def __init__(self, inputs: Inputs, config: Any, generator: Generator) -> None:  # noqa: ARG002
+    def __init__(self, inputs: ModelInputs, config: Any, generator: Generator) -> None:  # noqa: ARG002
         super().__init__()
 
     @property
     def reads_slots(self) -> bool:
-        """Whether it reads rows by itself where a lookup says which slots they are in."""
+        """Whether it reads rows from their slots itself, so that a lookup copies no vectors."""
         return False
 
     def forward(self, dense: Tensor, embedded: Embedded) -> Tensor:
-        """The logits `[B]` of inputs with dense values `[B, D]` and these embedding vectors."""
+        """The logits `[B]` of examples with dense values `[B, D]` and these embedding vectors."""
         raise NotImplementedError

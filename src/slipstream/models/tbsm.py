@@ -13,8 +13,8 @@ from slipstream.data.schema import Column
 from slipstream.errors import ConfigError
 from slipstream.models.config import ModelConfig
 from slipstream.models.dlrm import DotInteraction
-from slipstream.models.features import Adapt, pick
-from slipstream.models.inputs import Inputs
+from slipstream.models.features import Project, pick
+from slipstream.models.inputs import ModelInputs
 from slipstream.models.layers import dense_norm, mlp, normal
 from slipstream.models.model import Model
 from slipstream.tables.spec import Embedded, Init
@@ -55,7 +55,7 @@ class Tbsm(Model):
             if not self.top:
                 raise ConfigError("top is empty; the tower of tbsm needs at least one layer.")
 
-    def __init__(self, inputs: Inputs, config: Config, generator: Generator) -> None:
+    def __init__(self, inputs: ModelInputs, config: Config, generator: Generator) -> None:
         super().__init__(inputs, config, generator)
         dim, normalize = config.dim, config.normalize_embedded
         targets = _targets(inputs)
@@ -74,7 +74,7 @@ class Tbsm(Model):
         self.bottom = mlp(sizes, generator, biases="normal")
         self.features = pick(layout, same, generator, dim=dim, normalize=normalize)
         self.steps = nn.ModuleList(
-            Adapt(1, layout.groups[group].dim, dim, normalize, generator)
+            Project(1, layout.groups[group].dim, dim, normalize, generator)
             for _, group, _ in self.histories
         )
         self.interaction = DotInteraction(1 + len(same) + len(targets))
@@ -118,14 +118,14 @@ class Tbsm(Model):
         return F.normalize(tower.unflatten(0, (-1, count)), dim=2)
 
     def newest_last(self, steps: Tensor, lengths: Tensor) -> Tensor:
-        """Steps moved to the end, so that a place says how long ago, and zeros before them."""
+        """Steps moved to the end, with zeros before them: a position means how long ago."""
         index = self.numbers[:-1] - (self.length - lengths).unsqueeze(1)
         moved = steps.gather(1, index.clamp(min=0).unsqueeze(2).expand_as(steps))
         return moved.masked_fill((index < 0).unsqueeze(2), 0.0)
 
 
-def _targets(inputs: Inputs) -> dict[str, str]:
-    """Of each history the column that is its target; what cannot be is an error."""
+def _targets(inputs: ModelInputs) -> dict[str, str]:
+    """The target column of each history; raises an error if there is none."""
     sequences = [column for column in inputs.schema.columns if column.kind == "sequence"]
     if not sequences:
         raise ConfigError(
@@ -154,5 +154,5 @@ def _targets(inputs: Inputs) -> dict[str, str]:
     return targets
 
 
-def _first_single(inputs: Inputs, table: str) -> Column | None:
-    return next((one for one in inputs.schema.singles if one.table == table), None)
+def _first_single(inputs: ModelInputs, table: str) -> Column | None:
+    return next((column for column in inputs.schema.singles if column.table == table), None)

@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 from slipstream.models.config import ModelConfig
 from slipstream.models.deepfm import linear_part
 from slipstream.models.features import pick, width
-from slipstream.models.inputs import Inputs
+from slipstream.models.inputs import ModelInputs
 from slipstream.models.layers import dense_norm, mlp
 from slipstream.models.model import Model
 from slipstream.tables.spec import Embedded, Init
@@ -37,7 +37,7 @@ class WideDeep(Model):
         dim: int = 32
         deep: tuple[int, ...] = (1024, 512, 256)
 
-    def __init__(self, inputs: Inputs, config: Config, generator: Generator) -> None:
+    def __init__(self, inputs: ModelInputs, config: Config, generator: Generator) -> None:
         super().__init__(inputs, config, generator)
         init = Init("normal", sqrt(1 / config.dim))
         self.layout = inputs.layout(config.dim, init, linear=True)
