@@ -82,9 +82,7 @@ class Decisions:
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self.of(batch) is not None)
             if self._closed:
-                raise SlipstreamError(
-                    f"The run has ended: no decision for batch {batch} will come."
-                )
+                raise SlipstreamError(f"The run has ended: batch {batch} will not be decided.")
 
     def close(self) -> None:
         """Take no more decisions: a thread that waits for one, or is about to, gets an error."""

@@ -93,7 +93,7 @@ class SkipRule:
         """Gather from examples that were trained, and from skipped ones if it observes all."""
 
     def snapshot(self) -> None:
-        """Copy the rows: its calendar has said that a snapshot is due."""
+        """Copy the rows: its calendar has a snapshot due."""
 
     def row_tables(self) -> dict[str, Array]:
         """What is known now; arrays that do not change any more."""
