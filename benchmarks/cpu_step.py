@@ -158,7 +158,7 @@ def our_embeddings(optimizer: str) -> Callable[..., None]:
 
 def our_step(precision: str, compiled: bool) -> Callable[..., None]:
     """The whole step as `slipstream train` makes it, from a batch in memory."""
-    from slipstream.config import Dense
+    from slipstream.config import DenseSettings
     from slipstream.data.batch import Batch
     from slipstream.data.schema import Column, Schema, Table
     from slipstream.models import build_model
@@ -178,7 +178,7 @@ def our_step(precision: str, compiled: bool) -> Callable[..., None]:
         dense=tuple(f"I{n}" for n in range(13)),
     )
     model = build_model("dlrm", schema, table_settings={"optimizer": Sgd(LR)})
-    dense_part = DensePart(model, Dense(lr=LR), precision, compiled)
+    dense_part = DensePart(model, DenseSettings(lr=LR), precision, compiled)
     engine = Engine(Embeddings(model.layout), dense_part)
     planner = Planner(Resident(model.layout, [f.column for f in model.layout.features]))
     count = 0

@@ -174,7 +174,7 @@ def _warm() -> None:
     import torch.utils.tensorboard
 
     import slipstream
-    from slipstream.config import Config, Embedding
+    from slipstream.config import Config, EmbeddingSettings
     from slipstream.tables.plan import Planner
     from slipstream.training import build, loop  # noqa: F401
 
@@ -182,7 +182,7 @@ def _warm() -> None:
     columns = {"a": np.arange(12) % 3, "b": lists}
     dataset = slipstream.from_arrays(np.arange(12) % 2, columns, dense={"d": np.zeros(12)})
     for storage in ("fp32", "split-bf16"):
-        config = Config(embedding=Embedding(storage=storage))
+        config = Config(embedding=EmbeddingSettings(storage=storage))
         model = build.model_of(config, dataset)
         engine = build.engine_of(config, model, 0)
         planner = Planner(build.placement_of(model.layout, dataset))

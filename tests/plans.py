@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from slipstream import Column, Schema, Table
-from slipstream.config import Dense
+from slipstream.config import DenseSettings
 from slipstream.data.batch import ListBatch
 from slipstream.models import build_model
 from slipstream.pipeline.dense import DensePart
@@ -30,7 +30,9 @@ def engine_of(
     sizes = SIZES if model == "dlrm" else {}
     network = build_model(model, schema, seed=1, table_settings=settings, **sizes, **options)
     rows = Embeddings(network.layout, seed=2, engine=tables)
-    return Engine(rows, DensePart(network.double(), dense or Dense(optimizer="sgd", lr=0.1)))
+    return Engine(
+        rows, DensePart(network.double(), dense or DenseSettings(optimizer="sgd", lr=0.1))
+    )
 
 
 class Batches:

@@ -67,7 +67,6 @@ TO_CLEAN = {
     "src/slipstream/analyze/profile",
     "src/slipstream/analyze/report",
     "src/slipstream/cli",
-    "src/slipstream/config",
     "src/slipstream/data",
     "src/slipstream/data/formats",
     "src/slipstream/data/synthetic",

@@ -10,7 +10,7 @@ from small_runs import clicks, config, lines, often_chosen, skewed, stop_after
 
 from slipstream import Lists
 from slipstream.analyze.verify import verify
-from slipstream.config import Dense
+from slipstream.config import DenseSettings
 from slipstream.data.loader import Loader
 from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.planning.device_placement import DevicePlacement
@@ -204,7 +204,7 @@ def test_what_is_added_to_logits_counts_in_the_steps_of_which_it_is_said_and_in_
 @pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "adam"])
 @pytest.mark.parametrize("clip", [None, 0.05])
 def test_weights_in_one_row_move_as_pytorch_moves_them(optimizer, clip):
-    how = Dense(optimizer=optimizer, lr=0.1, weight_decay=0.01, clip=clip)
+    how = DenseSettings(optimizer=optimizer, lr=0.1, weight_decay=0.01, clip=clip)
     made = []
     for recorded in (True, False):
         torch.manual_seed(0)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstream.config import Config, Placement, Skip
+from slipstream.config import Config, PlacementSettings, SkipSettings
 from slipstream.gpu.planning.plan_ahead import (
     PREPARED,
     READ_AHEAD,
@@ -21,7 +21,7 @@ from slipstream.gpu.planning.plan_ahead import (
 @given(st.integers(1, 1 << 20), st.none() | st.integers(3, 300))
 def test_while_plans_are_stepped_through_the_rows_of_the_next_can_be_read(size, window):
     config = Config(
-        strategy="fast", device="cuda", batch_size=size, placement=Placement(window=window)
+        strategy="fast", device="cuda", batch_size=size, placement=PlacementSettings(window=window)
     )
     sent, read = together(config, []), read_at_once(config, [])
     assert 1 <= read <= sent
@@ -55,8 +55,8 @@ def test_what_is_skipped_is_decided_before_it_is_read_and_not_long_before(
         strategy=strategy,
         device="cuda",
         batch_size=size,
-        placement=Placement(window=window),
-        skip=Skip(rule="value"),
+        placement=PlacementSettings(window=window),
+        skip=SkipSettings(rule="value"),
     )
     lag = skip_lag(config, inputs)
     short = least_skip_lag(config) + 4
@@ -77,7 +77,7 @@ def test_in_a_long_run_that_skips_inputs_as_many_plans_travel_together_as_in_one
     size,
 ):
     plain = Config(strategy="fast", device="cuda", batch_size=size)
-    judged = plain.replace(skip=Skip(rule="value"))
+    judged = plain.replace(skip=SkipSettings(rule="value"))
     long, short = (
         judged.replace(skip=judged.skip.replace(lag=skip_lag(judged, inputs)))
         for inputs in (1 << 40, 1)

@@ -7,14 +7,14 @@ from lookups import EVERYTHING, LENGTHS
 from plans import ROWS, SIZES, Batches, assert_close, engine_of, plan_of, step, take, values_of
 from torch import nn
 
-from slipstream.config import Dense
+from slipstream.config import DenseSettings
 from slipstream.tables.optimizers import Adagrad, Adam, RowwiseAdagrad, Sgd
 
 OPTIMIZERS = {
-    "sgd": (Sgd(0.1), Dense(optimizer="sgd", lr=0.1)),
-    "adagrad": (Adagrad(0.05), Dense(optimizer="adagrad", lr=0.05)),
-    "row-wise adagrad": (RowwiseAdagrad(0.05), Dense(optimizer="adagrad", lr=0.05)),
-    "adam": (Adam(0.01), Dense(optimizer="adam", lr=0.01)),
+    "sgd": (Sgd(0.1), DenseSettings(optimizer="sgd", lr=0.1)),
+    "adagrad": (Adagrad(0.05), DenseSettings(optimizer="adagrad", lr=0.05)),
+    "row-wise adagrad": (RowwiseAdagrad(0.05), DenseSettings(optimizer="adagrad", lr=0.05)),
+    "adam": (Adam(0.01), DenseSettings(optimizer="adam", lr=0.01)),
 }
 every_optimizer = pytest.mark.parametrize("kind", OPTIMIZERS)
 
@@ -188,7 +188,8 @@ def test_padding_moves_nothing(kind):
 
 def test_a_long_gradient_is_shortened_and_a_short_one_is_not():
     free, far, near = (
-        engine_of(Sgd(0.0), Dense(optimizer="sgd", lr=1.0, clip=clip)) for clip in (None, 1e9, 1e-3)
+        engine_of(Sgd(0.0), DenseSettings(optimizer="sgd", lr=1.0, clip=clip))
+        for clip in (None, 1e9, 1e-3)
     )
     before = values_of(free)
     for engine in (free, far, near):
@@ -202,8 +203,8 @@ def test_a_long_gradient_is_shortened_and_a_short_one_is_not():
 
 def test_factor_multiplies_both_learning_rates():
     half, whole = (
-        engine_of(Sgd(0.1), Dense(optimizer="sgd", lr=0.1)),
-        engine_of(Sgd(0.05), Dense(optimizer="sgd", lr=0.05)),
+        engine_of(Sgd(0.1), DenseSettings(optimizer="sgd", lr=0.1)),
+        engine_of(Sgd(0.05), DenseSettings(optimizer="sgd", lr=0.05)),
     )
     inputs = Batches().inputs(8)
     step(half, plan_of(half, inputs), 0.5)

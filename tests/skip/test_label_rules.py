@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from small_runs import clicks, skewed
 
-from slipstream.config import Skip
+from slipstream.config import SkipSettings
 from slipstream.order import InputOrder
 from slipstream.skip import rule_choice
 from slipstream.skip.accesses import AccessReader
@@ -26,7 +26,7 @@ def part():
 
 def rule_of(name, reader, base):
     kind, options, _ = rule_choice(name, {})
-    return kind(RunContext(Skip(), reader, base, None, "dlrm", 16, 3, None), options)
+    return kind(RunContext(SkipSettings(), reader, base, None, "dlrm", 16, 3, None), options)
 
 
 def classified(part, name, wanted):

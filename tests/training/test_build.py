@@ -1,7 +1,7 @@
 import numpy as np
 
 import slipstream
-from slipstream.config import Config, Model
+from slipstream.config import Config, ModelSettings
 from slipstream.pipeline import dense
 from slipstream.training.build import compiles, longest, model_of
 
@@ -18,14 +18,14 @@ def test_histories_have_one_length_and_other_sequences_their_own():
         tables={"items": "item", "shops": "shop"},
     )
     assert longest(dataset) == {"items": 4, "shops": 4, "words": 9}
-    model = model_of(Config(model=Model(name="tbsm")), dataset)
+    model = model_of(Config(model=ModelSettings(name="tbsm")), dataset)
     assert model.length == 4
 
 
 def test_on_a_gpu_a_model_of_own_kernels_is_compiled_only_where_that_is_asked_for(monkeypatch):
     monkeypatch.setattr(dense, "compiler", lambda: "g++")
     for name, own in (("dlrm", True), ("dcn", False)):
-        made = Config(model=Model(name=name))
+        made = Config(model=ModelSettings(name=name))
         assert compiles(made, 10**6)
         assert compiles(made.replace(device="cuda"), 10**6) != own
         assert compiles(made.replace(device="cuda", compile="on"), 1)

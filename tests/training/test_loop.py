@@ -5,7 +5,7 @@ import pytest
 import torch
 from small_runs import clicks, config, lines
 
-from slipstream.config import Schedule
+from slipstream.config import ScheduleSettings
 from slipstream.errors import ConfigError
 from slipstream.pipeline.engine import Engine
 from slipstream.pipeline.schedule import rate
@@ -25,7 +25,7 @@ def test_every_step_has_the_learning_rate_of_its_end(tmp_path, monkeypatch):
     )
     settings = ("schedule.warmup_inputs=64", "schedule.decay=linear")
     train(clicks(), config(*settings), tmp_path / "run")
-    schedule = Schedule(warmup_inputs=64, decay="linear")
+    schedule = ScheduleSettings(warmup_inputs=64, decay="linear")
     ends = [min(16 * n, 240) for n in range(1, 16)]
     assert factors == [rate(schedule, end, 240) for end in ends]
     assert factors[0] == 0.25

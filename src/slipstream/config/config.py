@@ -11,26 +11,26 @@ import msgspec
 
 from slipstream.config import files
 from slipstream.config.kinds import Amount, Count, Device, Position, about
-from slipstream.config.section import Section, WrongKeyError, build, shown, to_mapping
+from slipstream.config.section import Settings, WrongKeyError, build, shown, to_mapping
 from slipstream.config.sections import (
-    Checkpoint,
-    Dense,
-    EarlyStopping,
-    Embedding,
-    Evaluate,
-    Log,
-    Model,
-    Order,
-    Placement,
-    Schedule,
+    CheckpointSettings,
+    DenseSettings,
+    EarlyStoppingSettings,
+    EmbeddingSettings,
+    EvaluateSettings,
+    LogSettings,
+    ModelSettings,
+    OrderSettings,
+    PlacementSettings,
+    ScheduleSettings,
 )
-from slipstream.config.skip import Skip
+from slipstream.config.skip import SkipSettings
 from slipstream.errors import ConfigError
 
 _POSITION = "a number of examples or a share such as 25%"
 
 
-class Config(Section, frozen=True, kw_only=True):
+class Config(Settings, frozen=True, kw_only=True):
     """Everything that decides what a run does: enough to repeat it.
 
     Example:
@@ -44,7 +44,7 @@ class Config(Section, frozen=True, kw_only=True):
     """
 
     data: Annotated[str, about("Folder of the packed data set", "a folder")] = ""
-    model: Model = Model()
+    model: ModelSettings = ModelSettings()
     strategy: Annotated[
         str | None,
         about(
@@ -78,16 +78,16 @@ class Config(Section, frozen=True, kw_only=True):
         str | None,
         about("Run whose weights and embedding rows this run starts from", "the folder of a run"),
     ] = None
-    embedding: Embedding = Embedding()
-    dense: Dense = Dense()
-    schedule: Schedule = Schedule()
-    order: Order = Order()
-    skip: Skip = Skip()
-    placement: Placement = Placement()
-    evaluate: Evaluate = Evaluate()
-    early_stopping: EarlyStopping = EarlyStopping()
-    checkpoint: Checkpoint = Checkpoint()
-    log: Log = Log()
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    dense: DenseSettings = DenseSettings()
+    schedule: ScheduleSettings = ScheduleSettings()
+    order: OrderSettings = OrderSettings()
+    skip: SkipSettings = SkipSettings()
+    placement: PlacementSettings = PlacementSettings()
+    evaluate: EvaluateSettings = EvaluateSettings()
+    early_stopping: EarlyStoppingSettings = EarlyStoppingSettings()
+    checkpoint: CheckpointSettings = CheckpointSettings()
+    log: LogSettings = LogSettings()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -153,12 +153,12 @@ class Config(Section, frozen=True, kw_only=True):
             >>> Config(seed=1).differences(Config(dense={"lr": 0.5}))
             ['seed', 'dense.lr']
         """
-        mine, theirs = leaves(self.to_mapping()), leaves(other.to_mapping())
+        values, others = leaves(self.to_mapping()), leaves(other.to_mapping())
         absent = object()
         return [
             ".".join(path)
-            for path in {**mine, **theirs}
-            if mine.get(path, absent) != theirs.get(path, absent)
+            for path in {**values, **others}
+            if values.get(path, absent) != others.get(path, absent)
         ]
 
 

@@ -7,9 +7,8 @@ Values are read by the rules of YAML 1.2: `on` and `no` are text, `1e-3` is a nu
 from __future__ import annotations
 
 import re
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 from yaml.nodes import Node
@@ -29,9 +28,9 @@ def read(path: Path) -> tuple[dict[Any, Any], Lines]:
         raise ConfigError(f"{path} is not text in UTF-8: {error.reason}.") from None
     value, lines = parse(text, str(path))
     if not isinstance(value, dict):
-        what = "nothing" if value is None else f"a {type(value).__name__}"
+        content = "nothing" if value is None else f"a {type(value).__name__}"
         raise ConfigError(
-            f"{path}, line {lines[()]}: here is {what}; a configuration is a mapping of keys, "
+            f"{path}, line {lines[()]}: here is {content}; a configuration is a mapping of keys, "
             "such as `batch_size: 2048`."
         )
     return value, lines
@@ -40,7 +39,7 @@ def read(path: Path) -> tuple[dict[Any, Any], Lines]:
 def parse(text: str, source: str) -> tuple[Any, Lines]:
     """The value of a YAML text, and the line at which each key stands."""
     try:
-        loader = _classes()[0](text)
+        loader = _Loader(text)
         loader.name = source
         node = loader.get_single_node()
         if node is None:
@@ -56,61 +55,58 @@ def parse(text: str, source: str) -> tuple[Any, Lines]:
 
 def dump(value: Any) -> str:
     """The YAML text of a value, which `parse` reads as the same value."""
-    text: str = yaml.dump(
-        value, Dumper=_classes()[1], sort_keys=False, allow_unicode=True, width=100
-    )
+    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
     return text
 
 
-@cache
-def _classes() -> tuple[Any, Any]:
-    """PyYAML's safe loader and dumper with the rules above."""
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader with the rules above; a key may appear only once."""
 
-    class Loader(yaml.SafeLoader):
-        yaml_implicit_resolvers: dict[str, Any] = {}
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            seen: dict[Any, int] = {}
-            for name, _ in node.value:
-                if name.id != "scalar":
-                    continue
-                if name.value in seen:
-                    raise ConfigError(
-                        f"{self.name}, line {name.start_mark.line + 1}: {name.value} is given "
-                        f"twice; the first time in line {seen[name.value]}."
-                    )
-                seen[name.value] = name.start_mark.line + 1
-            return super().construct_mapping(node, deep)
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        lines: dict[str, int] = {}
+        for name, _ in node.value:
+            if name.id != "scalar":
+                continue
+            if name.value in lines:
+                raise ConfigError(
+                    f"{self.name}, line {name.start_mark.line + 1}: {name.value} is given twice; "
+                    f"the first time in line {lines[name.value]}."
+                )
+            lines[name.value] = name.start_mark.line + 1
+        return super().construct_mapping(node, deep)
 
-    class Dumper(yaml.SafeDumper):
-        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
-            return True
 
-    def as_list(dumper: Any, data: list[Any]) -> Node:
-        short = not any(isinstance(item, list | dict) for item in data)
-        return dumper.represent_sequence(f"{tag}seq", data, flow_style=short)
+class _Dumper(yaml.SafeDumper):
+    """PyYAML's safe dumper; it quotes text that is something else in either version of YAML."""
 
-    def as_text(dumper: Any, data: str) -> Node:
-        # PyYAML breaks lines at \x85 within single quotes, and does not find it again.
-        style = None if data.isprintable() else '"'
-        return dumper.represent_scalar(f"{tag}str", data, style=style)
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+        return True
 
-    tag = "tag:yaml.org,2002:"
-    null, truth = (
-        re.compile(r"(~|null|Null|NULL|)$"),
-        re.compile(r"(true|True|TRUE|false|False|FALSE)$"),
-    )
-    Loader.add_implicit_resolver(f"{tag}null", null, ["~", "n", "N", ""])
-    Loader.add_implicit_resolver(f"{tag}bool", truth, list("tTfF"))
-    # The writer puts text in quotes that is something else by either version of YAML.
-    for kind in (Loader, Dumper):
-        kind.add_implicit_resolver(f"{tag}int", _INT, list("-+0123456789"))
-        kind.add_implicit_resolver(f"{tag}float", _FLOAT, list("-+.0123456789"))
-    Loader.add_constructor(f"{tag}int", lambda _, node: int(node.value))
-    Loader.add_constructor(f"{tag}float", lambda _, node: float(node.value))
-    Dumper.add_representer(list, as_list)
-    Dumper.add_representer(str, as_text)
-    return Loader, Dumper
+
+def _list_node(dumper: Any, data: list[Any]) -> Node:
+    short = not any(isinstance(item, list | dict) for item in data)
+    return dumper.represent_sequence(f"{_TAG}seq", data, flow_style=short)
+
+
+def _text_node(dumper: Any, data: str) -> Node:
+    # PyYAML breaks lines at \x85 within single quotes, and loses it when reading.
+    return dumper.represent_scalar(f"{_TAG}str", data, style=None if data.isprintable() else '"')
+
+
+_TAG = "tag:yaml.org,2002:"
+_NULL = re.compile(r"(~|null|Null|NULL|)$")
+_BOOL = re.compile(r"(true|True|TRUE|false|False|FALSE)$")
+_Loader.add_implicit_resolver(f"{_TAG}null", _NULL, ["~", "n", "N", ""])
+_Loader.add_implicit_resolver(f"{_TAG}bool", _BOOL, list("tTfF"))
+for _kind in (_Loader, _Dumper):
+    _kind.add_implicit_resolver(f"{_TAG}int", _INT, list("-+0123456789"))
+    _kind.add_implicit_resolver(f"{_TAG}float", _FLOAT, list("-+.0123456789"))
+_Loader.add_constructor(f"{_TAG}int", lambda _, node: int(node.value))
+_Loader.add_constructor(f"{_TAG}float", lambda _, node: float(node.value))
+_Dumper.add_representer(list, _list_node)
+_Dumper.add_representer(str, _text_node)
 
 
 def _lines(node: Any, path: tuple[str, ...] = (), above: tuple[int, ...] = ()) -> Lines:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from slipstream.config import files
 from slipstream.config.config import Config
-from slipstream.config.section import Key, Section, join, keys_of
+from slipstream.config.section import Key, Settings, join, keys_of
 
 BEGIN, END = "<!-- keys: begin -->", "<!-- keys: end -->"
 
@@ -29,7 +29,7 @@ def with_reference(page: str) -> str:
     return f"{before}{BEGIN}\n{reference()}\n{END}{after}"
 
 
-def _sections(section: type[Section], place: str) -> Iterator[str]:
+def _sections(section: type[Settings], place: str) -> Iterator[str]:
     for name, key in keys_of(section).items():
         if key.section is not None:
             path = join(place, name, "NAME" if key.several else "")
@@ -38,7 +38,7 @@ def _sections(section: type[Section], place: str) -> Iterator[str]:
             yield from _sections(key.section, path)
 
 
-def _table(section: type[Section], place: str) -> Iterator[str]:
+def _table(section: type[Settings], place: str) -> Iterator[str]:
     yield "| key | meaning | allowed | default |"
     yield "|---|---|---|---|"
     for name, key in keys_of(section).items():

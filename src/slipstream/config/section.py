@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 _LARGEST = (1 << 63) - 1  # whole numbers are kept in 64 bits
 _DEEPEST = 20  # a mapping deeper than that contains itself
-_NEAR = 0.6  # names less alike than that are not suggested
+_LEAST_ALIKE = 0.6  # names less alike than that are not suggested
 _OTHER_NAMES = {"learning_rate": "lr", "limit": "stop", "ordering": "order"}
-S = TypeVar("S", bound="Section")
+S = TypeVar("S", bound="Settings")
 
 
 class WrongKeyError(ConfigError):
@@ -51,7 +51,7 @@ class WrongKeyError(ConfigError):
         super().__init__(f"{before}{path}{problem}")
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A group of keys. Every value is checked at once, and never changes.
 
     Attributes:
@@ -100,10 +100,10 @@ class Key:
     default: Any
 
     @property
-    def section(self) -> type[Section] | None:
+    def section(self) -> type[Settings] | None:
         """The section that the key holds, or holds several of by name."""
         kind = get_args(self.kind)[1] if get_origin(self.kind) is dict else self.kind
-        return kind if isinstance(kind, type) and issubclass(kind, Section) else None
+        return kind if isinstance(kind, type) and issubclass(kind, Settings) else None
 
     @property
     def several(self) -> bool:
@@ -136,7 +136,7 @@ class Key:
 
 
 @cache
-def keys_of(section: type[Section]) -> dict[str, Key]:
+def keys_of(section: type[Settings]) -> dict[str, Key]:
     """The keys of a section by name, without those of the sections in it."""
     keys = {}
     for field in msgspec.structs.fields(section):
@@ -171,7 +171,7 @@ def _key(hint: Any, default: Any = None) -> Key:
     return Key(hint, kind, nullable, bounds, meaning, words, registry, default)
 
 
-def build(kind: type[S], mapping: Any, place: str = "", root: type[Section] | None = None) -> S:
+def build(kind: type[S], mapping: Any, place: str = "", root: type[Settings] | None = None) -> S:
     """The section that a mapping describes; keys that it leaves out have their default.
 
     Args:
@@ -202,7 +202,7 @@ def build(kind: type[S], mapping: Any, place: str = "", root: type[Section] | No
         raise WrongKeyError(join(place, path), wrong.problem, wrong.before) from None
 
 
-def to_mapping(section: Section) -> dict[str, Any]:
+def to_mapping(section: Settings) -> dict[str, Any]:
     """The mapping that describes a section, complete."""
     mapping: dict[str, Any] = {}
     for name in keys_of(type(section)):
@@ -214,7 +214,7 @@ def to_mapping(section: Section) -> dict[str, Any]:
     return mapping
 
 
-def paths_of(section: type[Section], place: str = "") -> Iterator[tuple[str, Key]]:
+def paths_of(section: type[Settings], place: str = "") -> Iterator[tuple[str, Key]]:
     """All keys by their full names; a section comes before its keys."""
     for name, key in keys_of(section).items():
         path = join(place, name)
@@ -223,11 +223,11 @@ def paths_of(section: type[Section], place: str = "") -> Iterator[tuple[str, Key
             yield from paths_of(key.section, f"{path}.NAME" if key.several else path)
 
 
-def check_choices(section: Section, place: str = "") -> None:
+def check_choices(section: Settings, place: str = "") -> None:
     """Raise an error for a name that its registry does not list."""
     for name, key in keys_of(type(section)).items():
         value, path = getattr(section, name), join(place, name)
-        if isinstance(value, Section):
+        if isinstance(value, Settings):
             check_choices(value, path)
         elif key.several:
             for inner, table in value.items():
@@ -274,7 +274,7 @@ def _converted(key: Key, value: Any, path: str) -> Any:
         raise _not_allowed(key, value, path) from None
 
 
-def _sections(key: Key, value: Any, path: str, root: type[Section] | None) -> Any:
+def _sections(key: Key, value: Any, path: str, root: type[Settings] | None) -> Any:
     """The sections that a value describes, where the key holds some."""
     if key.section is None or (value is None and key.nullable):
         return value
@@ -319,7 +319,7 @@ def _plain(value: Any, path: str, depth: int = 0) -> Any:
 
 
 def _builtins(value: Any) -> Any:
-    if isinstance(value, Section):
+    if isinstance(value, Settings):
         return to_mapping(value)
     if isinstance(value, dict):
         return {name: _builtins(inner) for name, inner in value.items()}
@@ -338,15 +338,15 @@ def _bounds(bounds: Mapping[str, float]) -> str:
     return f" {text}" if text else ""
 
 
-def _unknown(name: str, keys: Mapping[str, Key], place: str, root: type[Section]) -> WrongKeyError:
+def _unknown(name: str, keys: Mapping[str, Key], place: str, root: type[Settings]) -> WrongKeyError:
     """An error with what was probably meant: near names beside it, the same name elsewhere."""
     wanted = _OTHER_NAMES.get(name, name)
-    near = {key: SequenceMatcher(None, wanted, key).ratio() for key in keys}
-    best = max(near.values())
-    meant = [join(place, key) for key in keys if near[key] == best >= _NEAR]
+    alike = {key: SequenceMatcher(None, wanted, key).ratio() for key in keys}
+    best = max(alike.values())
+    meant = [join(place, key) for key in keys if alike[key] == best >= _LEAST_ALIKE]
     meant += [path for path, _ in paths_of(root) if path.rpartition(".")[2] == wanted]
     meant = list(dict.fromkeys(meant))
     hint = f" Did you mean {' or '.join(meant)}?" if meant else ""
-    if best < _NEAR:
+    if best < _LEAST_ALIKE:
         hint += f" The keys {f'of {place}' if place else 'there'} are {', '.join(keys)}."
     return WrongKeyError(join(place, name), f".{hint}", before="There is no key ")

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from slipstream.config.kinds import Amount, Count, Positive, Rate, Share, SizeOrAuto, about
-from slipstream.config.section import Section, WrongKeyError, join, shown
+from slipstream.config.section import Settings, WrongKeyError, join, shown
 
 if TYPE_CHECKING:
     from slipstream.tables.optimizers import RowOptimizer
@@ -30,7 +30,7 @@ _PLACEMENT = about(
 )
 
 
-class Model(Section, frozen=True, kw_only=True):
+class ModelSettings(Settings, frozen=True, kw_only=True):
     """The model and its own keys."""
 
     PLACE: ClassVar[str] = "model"
@@ -45,7 +45,7 @@ class Model(Section, frozen=True, kw_only=True):
             raise WrongKeyError("model.name", " is given twice.")
 
 
-class Table(Section, frozen=True, kw_only=True):
+class TableSettings(Settings, frozen=True, kw_only=True):
     """The settings of one embedding table; without them it has those of all tables."""
 
     PLACE: ClassVar[str] = "embedding.tables.NAME"
@@ -58,7 +58,7 @@ class Table(Section, frozen=True, kw_only=True):
     storage: Annotated[str | None, _STORAGE] = None
 
 
-class Embedding(Section, frozen=True, kw_only=True):
+class EmbeddingSettings(Settings, frozen=True, kw_only=True):
     """How the rows of the embedding tables are stored and updated."""
 
     PLACE: ClassVar[str] = "embedding"
@@ -67,7 +67,7 @@ class Embedding(Section, frozen=True, kw_only=True):
     lr: Annotated[Rate | None, _LR] = None
     options: Annotated[dict[str, Any], _OPTIONS] = {}
     storage: Annotated[str, _STORAGE] = "fp32"
-    tables: dict[str, Table] = {}
+    tables: dict[str, TableSettings] = {}
 
     def settings(self) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """The settings of all tables, and those of single tables where they differ.
@@ -75,15 +75,18 @@ class Embedding(Section, frozen=True, kw_only=True):
         A table with another optimizer inherits neither the learning rate nor other options.
 
         Example:
-            >>> adam = Table(dim=4, optimizer="adam")
-            >>> embedding = Embedding(optimizer="sgd", lr=0.5, tables={"ad": adam})
+            >>> adam = TableSettings(dim=4, optimizer="adam")
+            >>> embedding = EmbeddingSettings(optimizer="sgd", lr=0.5, tables={"ad": adam})
             >>> everywhere, tables = embedding.settings()
             >>> everywhere
             {'optimizer': Sgd(lr=0.5, weight_decay=0.0), 'storage': 'fp32'}
             >>> tables
             {'ad': {'optimizer': Adam(lr=0.001, beta1=0.9, beta2=0.999, eps=1e-08), 'dim': 4}}
         """
-        everywhere = {"optimizer": self._optimizer(Table(), "embedding"), "storage": self.storage}
+        everywhere = {
+            "optimizer": self._optimizer(TableSettings(), "embedding"),
+            "storage": self.storage,
+        }
         tables = {}
         for name, table in self.tables.items():
             optimizer = self._optimizer(table, f"embedding.tables.{name}")
@@ -91,7 +94,7 @@ class Embedding(Section, frozen=True, kw_only=True):
             tables[name] = {key: value for key, value in own.items() if value is not None}
         return everywhere, tables
 
-    def _optimizer(self, table: Table, place: str) -> RowOptimizer:
+    def _optimizer(self, table: TableSettings, place: str) -> RowOptimizer:
         from slipstream.tables.optimizers import option_names, row_optimizer
 
         name = table.optimizer or self.optimizer
@@ -106,7 +109,7 @@ class Embedding(Section, frozen=True, kw_only=True):
         return row_optimizer(name, **options)
 
 
-class Dense(Section, frozen=True, kw_only=True):
+class DenseSettings(Settings, frozen=True, kw_only=True):
     """How the weights of the dense part are updated."""
 
     PLACE: ClassVar[str] = "dense"
@@ -119,7 +122,7 @@ class Dense(Section, frozen=True, kw_only=True):
     ] = None
 
 
-class Schedule(Section, frozen=True, kw_only=True):
+class ScheduleSettings(Settings, frozen=True, kw_only=True):
     """How the learning rates change with the examples trained; the same for all weights."""
 
     PLACE: ClassVar[str] = "schedule"
@@ -130,7 +133,7 @@ class Schedule(Section, frozen=True, kw_only=True):
     ] = "none"
 
 
-class Order(Section, frozen=True, kw_only=True):
+class OrderSettings(Settings, frozen=True, kw_only=True):
     """The order of the examples."""
 
     PLACE: ClassVar[str] = "order"
@@ -138,7 +141,7 @@ class Order(Section, frozen=True, kw_only=True):
     kind: Annotated[str | None, _ORDER] = None
 
 
-class Placement(Section, frozen=True, kw_only=True):
+class PlacementSettings(Settings, frozen=True, kw_only=True):
     """The fast memory for embedding rows, for strategies that use it."""
 
     PLACE: ClassVar[str] = "placement"
@@ -156,7 +159,7 @@ class Placement(Section, frozen=True, kw_only=True):
     ] = None
 
 
-class Evaluate(Section, frozen=True, kw_only=True):
+class EvaluateSettings(Settings, frozen=True, kw_only=True):
     """When the evaluation part is scored; it always is at the end."""
 
     PLACE: ClassVar[str] = "evaluate"
@@ -175,7 +178,7 @@ class Evaluate(Section, frozen=True, kw_only=True):
             raise WrongKeyError("evaluate.at", f" is {shown(list(self.at))}; shares must rise.")
 
 
-class EarlyStopping(Section, frozen=True, kw_only=True):
+class EarlyStoppingSettings(Settings, frozen=True, kw_only=True):
     """When a run ends early because the validation loss stops improving."""
 
     PLACE: ClassVar[str] = "early_stopping"
@@ -187,7 +190,7 @@ class EarlyStopping(Section, frozen=True, kw_only=True):
     patience: Annotated[Count, about("Scores without a better logloss until the run ends")] = 3
 
 
-class Checkpoint(Section, frozen=True, kw_only=True):
+class CheckpointSettings(Settings, frozen=True, kw_only=True):
     """When the state of a run is saved; it always is at the end."""
 
     PLACE: ClassVar[str] = "checkpoint"
@@ -200,7 +203,7 @@ class Checkpoint(Section, frozen=True, kw_only=True):
     ] = None
 
 
-class Log(Section, frozen=True, kw_only=True):
+class LogSettings(Settings, frozen=True, kw_only=True):
     """Where metrics go besides metrics.jsonl."""
 
     PLACE: ClassVar[str] = "log"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from slipstream.background import BackgroundIterator
     from slipstream.config import Config
-    from slipstream.config import Dense as DenseConfig
+    from slipstream.config import DenseSettings
     from slipstream.gpu.planning.plan_ahead import LoaderOptions
     from slipstream.models import Model
     from slipstream.order import InputOrder
@@ -123,7 +123,7 @@ def build_graph_engine(
 
 def weight_optimizer(
     device: str, *, captured: bool = False
-) -> Callable[[nn.Module, DenseConfig], WeightOptimizer] | None:
+) -> Callable[[nn.Module, DenseSettings], WeightOptimizer] | None:
     """The optimizer of dense weights on this device; None on a CPU, where PyTorch's is used.
 
     Args:

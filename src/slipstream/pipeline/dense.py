@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from slipstream.config import Config
-from slipstream.config import Dense as DenseConfig
+from slipstream.config import Config, DenseSettings
 from slipstream.errors import ConfigError
 from slipstream.tables.spec import Embedded
 
@@ -34,7 +33,7 @@ OPTIMIZERS = {
 }
 
 
-def learning_rate(config: DenseConfig) -> float:
+def learning_rate(config: DenseSettings) -> float:
     """The learning rate of the dense part."""
     return OPTIMIZERS[config.optimizer].lr if config.lr is None else config.lr
 
@@ -69,12 +68,12 @@ class DensePart:
     def __init__(
         self,
         model: nn.Module,
-        config: DenseConfig,
+        config: DenseSettings,
         precision: str = "fp32",
         compiled: bool = False,
         *,
         device: torch.device | str = "cpu",
-        optimizer: Callable[[nn.Module, DenseConfig], WeightOptimizer] | None = None,
+        optimizer: Callable[[nn.Module, DenseSettings], WeightOptimizer] | None = None,
     ) -> None:
         self.device = torch.device(device)
         self.model = model.to(self.device)
@@ -203,7 +202,7 @@ def compiler() -> str | None:
     return next((name for name in names if name and shutil.which(name)), None)
 
 
-def _optimizer(model: nn.Module, config: DenseConfig) -> torch.optim.Optimizer:
+def _optimizer(model: nn.Module, config: DenseSettings) -> torch.optim.Optimizer:
     weights = list(model.parameters())
     options: dict[str, Any] = {"lr": learning_rate(config), "weight_decay": config.weight_decay}
     return OPTIMIZERS[config.optimizer].kind(weights, fused=True, **options)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from slipstream.config.sections import Schedule
+from slipstream.config.sections import ScheduleSettings
 
 
-def rate(schedule: Schedule, position: int, total: int) -> float:
+def rate(schedule: ScheduleSettings, position: int, total: int) -> float:
     """By how much the learning rates are multiplied in a step.
 
     They rise linearly until the end of the warm-up, and fall from there to 0 at the end of the run.
@@ -18,7 +18,7 @@ def rate(schedule: Schedule, position: int, total: int) -> float:
         total: Inputs of the whole run.
 
     Example:
-        >>> schedule = Schedule(warmup_inputs=100, decay="linear")
+        >>> schedule = ScheduleSettings(warmup_inputs=100, decay="linear")
         >>> [rate(schedule, position, 1000) for position in (50, 100, 550, 1000)]
         [0.5, 1.0, 0.5, 0.0]
     """

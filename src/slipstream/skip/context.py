@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from slipstream.arrays import Array
-from slipstream.config import Skip
+from slipstream.config import SkipSettings
 from slipstream.models.inputs import LINEAR
 from slipstream.order import InputOrder
 from slipstream.skip.accesses import AccessReader
@@ -45,7 +45,7 @@ class RunContext:
         hot_last: Whether all hot examples of an epoch come behind its cold ones.
     """
 
-    keys: Skip
+    keys: SkipSettings
     reader: AccessReader
     base: InputOrder
     layout: Layout

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from slipstream.arrays import Array
-from slipstream.config import Dense as DenseConfig
+from slipstream.config import DenseSettings
 from slipstream.errors import ConfigError
 from slipstream.gpu.kernels import dense_update as kernel
 from slipstream.pipeline.dense import learning_rate
@@ -28,7 +28,7 @@ class FlatOptimizer:
         config: How they move.
     """
 
-    def __init__(self, model: nn.Module, config: DenseConfig) -> None:
+    def __init__(self, model: nn.Module, config: DenseSettings) -> None:
         self.config = config
         self._weights = [one for one in model.parameters() if one.requires_grad]
         kinds = {one.dtype for one in self._weights}
