@@ -10,7 +10,7 @@ import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.config.kinds import Count, Positive, Size, about
-from slipstream.config.section import Section
+from slipstream.config.section import Settings
 from slipstream.models.inputs import LINEAR
 from slipstream.skip.accesses import Accesses, AccessReader
 from slipstream.skip.chance import uniform
@@ -20,7 +20,7 @@ from slipstream.tables.spec import Layout
 _AT_ONCE = 1 << 16  # examples
 
 
-class HotOptions(Section, frozen=True, kw_only=True):
+class HotOptions(Settings, frozen=True, kw_only=True):
     """Which rows are hot: the options of every rule that uses them, and of order `cold-first`."""
 
     hot_memory: Annotated[

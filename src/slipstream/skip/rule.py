@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from slipstream.arrays import Array
-from slipstream.config.section import Section
+from slipstream.config.section import Settings
 from slipstream.skip.accesses import Accesses
 from slipstream.skip.calendar import Calendar
 from slipstream.skip.context import RunContext
@@ -49,7 +49,7 @@ class Candidates:
         return self.accesses.labels
 
 
-class NoOptions(Section, frozen=True, kw_only=True):
+class NoOptions(Settings, frozen=True, kw_only=True):
     """The options of a rule that has none."""
 
 
@@ -74,7 +74,7 @@ class SkipRule:
         compensates: Whether a decision makes up for a share that was too large or too small before.
     """
 
-    Options: ClassVar[type[Section]] = NoOptions
+    Options: ClassVar[type[Settings]] = NoOptions
     observes: ClassVar[Literal["nothing", "trained", "all"]] = "nothing"
     skips_hot_first: ClassVar[bool] = False
     compensates: ClassVar[bool] = True

@@ -13,7 +13,7 @@ import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.config.kinds import Positive, about
-from slipstream.config.section import Section
+from slipstream.config.section import Settings
 from slipstream.skip.accesses import Accesses
 from slipstream.skip.bits import bits_of, set_bits
 from slipstream.skip.context import RunContext
@@ -25,7 +25,7 @@ _AT_ONCE = 1 << 18  # rows
 _BOUND = 8.0  # larger log-odds of the cheap model are cut
 
 
-class CaseControlOptions(Section, frozen=True, kw_only=True):
+class CaseControlOptions(Settings, frozen=True, kw_only=True):
     """The options of `case-control`."""
 
     smoothing: Annotated[
@@ -40,7 +40,7 @@ class CaseControl(SkipRule):
     with label 0, so predictions stay those of the whole data (Fithian and Hastie, 2014).
     """
 
-    Options: ClassVar[type[Section]] = CaseControlOptions
+    Options: ClassVar[type[Settings]] = CaseControlOptions
     observes: ClassVar[Literal["nothing", "trained", "all"]] = "all"
 
     def __init__(self, context: RunContext, options: CaseControlOptions) -> None:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from slipstream.arrays import Array
-from slipstream.config.section import Section
+from slipstream.config.section import Settings
 from slipstream.skip.context import RunContext
 from slipstream.skip.rule import Candidates, RowTables
 from slipstream.skip.rules.movement import FreezeOptions, Movement
@@ -22,7 +22,7 @@ class Freeze(Movement):
     not frozen since the last snapshot, and each frozen row is released after an interval.
     """
 
-    Options: ClassVar[type[Section]] = FreezeOptions
+    Options: ClassVar[type[Settings]] = FreezeOptions
     compensates: ClassVar[bool] = False
     skips_hot_first: ClassVar[bool] = False
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.config.kinds import Count, Portion, about
-from slipstream.config.section import Section
+from slipstream.config.section import Settings
 from slipstream.skip.accesses import Accesses
 from slipstream.skip.calendar import SnapshotCalendar
 from slipstream.skip.context import RunContext
@@ -45,7 +45,7 @@ class Movement(SkipRule):
     with fewer than `min_touches` touches is not judged: its examples are trained.
     """
 
-    Options: ClassVar[type[Section]] = MovementOptions
+    Options: ClassVar[type[Settings]] = MovementOptions
     observes: ClassVar[Literal["nothing", "trained", "all"]] = "trained"
     skips_hot_first: ClassVar[bool] = True
 

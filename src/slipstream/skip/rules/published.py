@@ -10,7 +10,7 @@ import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.config.kinds import Amount, Count, Fraction, Positive, Proportion, about
-from slipstream.config.section import Section
+from slipstream.config.section import Settings
 from slipstream.skip.calendar import Calendar, Due
 from slipstream.skip.chance import uniform
 from slipstream.skip.context import RunContext
@@ -104,7 +104,7 @@ class Published(SkipRule):
     is dropped for good if enough of its rows are stale. Decided once, unless `repeat` is set.
     """
 
-    Options: ClassVar[type[Section]] = PublishedOptions
+    Options: ClassVar[type[Settings]] = PublishedOptions
     skips_hot_first: ClassVar[bool] = True
     compensates: ClassVar[bool] = False
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.config.kinds import about
-from slipstream.config.section import Section
+from slipstream.config.section import Settings
 from slipstream.skip.hot import HotOptions
 from slipstream.skip.rule import Candidates, RowTables, SkipRule
 from slipstream.skip.threshold import Threshold
@@ -28,7 +28,7 @@ class Random(SkipRule):
     With `hot_only` it skips hot examples only: the control of rules that skip no others.
     """
 
-    Options: ClassVar[type[Section]] = RandomOptions
+    Options: ClassVar[type[Settings]] = RandomOptions
 
     def score(self, tables: RowTables, candidates: Candidates) -> Array:
         """The random number of each example; with `hot_only` cold ones are never skipped."""

@@ -10,14 +10,14 @@ from msgspec import Meta
 
 from slipstream.arrays import Array
 from slipstream.config.kinds import about
-from slipstream.config.section import Section
+from slipstream.config.section import Settings
 from slipstream.skip.rule import Candidates, RowTables, SkipRule
 from slipstream.skip.threshold import Threshold
 
 _MOST = 0.99  # of the negatives: the others carry the correction
 
 
-class ThinOptions(Section, frozen=True, kw_only=True):
+class ThinOptions(Settings, frozen=True, kw_only=True):
     """The options of `thin`."""
 
     keep_negatives: Annotated[
@@ -33,7 +33,7 @@ class Thin(SkipRule):
     whole data.
     """
 
-    Options: ClassVar[type[Section]] = ThinOptions
+    Options: ClassVar[type[Settings]] = ThinOptions
 
     def score(self, tables: RowTables, candidates: Candidates) -> Array:
         """The random number of each negative; positives are never skipped."""

@@ -9,13 +9,13 @@ import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.config.kinds import Portion, about
-from slipstream.config.section import Section
+from slipstream.config.section import Settings
 from slipstream.skip.accesses import Accesses
 from slipstream.skip.context import RunContext
 from slipstream.skip.rule import Candidates, RowTables, SkipRule
 
 
-class ValueOptions(Section, frozen=True, kw_only=True):
+class ValueOptions(Settings, frozen=True, kw_only=True):
     """The options of `value`."""
 
     explore: Annotated[
@@ -29,7 +29,7 @@ class Value(SkipRule):
     What another example adds to the estimate of a row seen n times falls like 1 / n.
     """
 
-    Options: ClassVar[type[Section]] = ValueOptions
+    Options: ClassVar[type[Settings]] = ValueOptions
     observes: ClassVar[Literal["nothing", "trained", "all"]] = "trained"
     skips_hot_first: ClassVar[bool] = True
 
