@@ -109,8 +109,8 @@ def test_differences_name_every_key_that_is_not_equal_and_only_those(config, oth
 def test_every_key_can_be_set_by_a_setting(config):
     mapping = config.to_mapping()
     sections = {"model": mapping.pop("model")}
-    for name in ("tables", "options"):
-        sections[f"embedding.{name}"] = mapping["embedding"].pop(name)
+    for section, name in (("embedding", "tables"), ("embedding", "options"), ("skip", "options")):
+        sections[f"{section}.{name}"] = mapping[section].pop(name)
     sections |= {".".join(path): value for path, value in leaves(mapping).items()}
     settings = [f"{path}={files.dump(value)}" for path, value in sections.items()]
     assert Config().with_settings(reversed(settings)) == config
