@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from slipstream.background import BackgroundIterator
-    from slipstream.config import Config
-    from slipstream.config import DenseSettings
+    from slipstream.config import Config, DenseSettings
     from slipstream.gpu.planning.plan_ahead import LoaderOptions
     from slipstream.models import Model
     from slipstream.order import InputOrder
