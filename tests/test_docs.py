@@ -21,9 +21,30 @@ pytestmark = pytest.mark.docs
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 COMMAND = re.compile(r"^\$ (slipstream.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+REGISTRIES = (
+    ("slipstream.models", "MODELS"),
+    ("slipstream.data.formats", "FORMATS"),
+    ("slipstream.data.schema", "POOLING_NAMES"),
+    ("slipstream.tables.pooling", "POOLINGS"),
+    ("slipstream.tables.optimizers", "OPTIMIZERS"),
+    ("slipstream.training.metrics", "METRICS"),
+    ("slipstream.training.trackers", "TRACKERS"),
+)
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
+@pytest.fixture
+def _registries():
+    """What a page adds to a registry is gone after its test."""
+    registries = [getattr(importlib.import_module(place), name) for place, name in REGISTRIES]
+    before = [registry.copy() for registry in registries]
+    yield
+    for registry, entries in zip(registries, before, strict=True):
+        registry.clear()
+        (registry.update if isinstance(registry, dict) else registry.extend)(entries)
+
+
+@pytest.mark.usefixtures("_registries")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_code_blocks_run_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -4,10 +4,12 @@ import copy
 
 import pytest
 import torch
+from small_runs import clicks, config, stop_after
 from tables.ftrl import Ftrl
 
 from slipstream import EmbeddingTables, Feature, TableSpec
-from slipstream.tables.optimizers import OPTIMIZERS, register_row_optimizer, row_optimizer
+from slipstream.tables.optimizers import OPTIMIZERS, row_optimizer
+from slipstream.training.loop import StoppedError, train
 
 FTRL = Ftrl(lr=0.3)
 pytestmark = pytest.mark.filterwarnings("ignore:The row optimizer ftrl")
@@ -15,8 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:The row optimizer ftrl")
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch):
-    monkeypatch.setitem(OPTIMIZERS, "ftrl", None)  # restored after the test
-    register_row_optimizer(Ftrl)
+    monkeypatch.setitem(OPTIMIZERS, "ftrl", Ftrl)
 
 
 def tables_of(storage="fp64"):
@@ -82,3 +83,23 @@ def test_training_goes_on_from_a_state_dict_to_the_bit(storage):
     for one in (tables, other):
         step(one, 3)
     assert other.weight("item").equal(tables.weight("item"))
+
+
+def test_a_run_trains_with_it_and_goes_on_from_a_checkpoint(tmp_path):
+    keys = config("embedding={optimizer: ftrl, lr: 0.3, options: {l1: 0.001}}")
+    keys = keys.with_settings(["checkpoint.every_inputs=48", "embedding.tables.ad.optimizer=adam"])
+    whole = train(clicks(), keys, tmp_path / "whole")
+    with pytest.raises(StoppedError):
+        train(clicks(), keys, tmp_path / "run", hooks=stop_after(9))
+    resumed = train(clicks(), keys, tmp_path / "run", resume=True)
+    assert resumed["weights_digest"] == whole["weights_digest"]
+    warm = keys.with_settings([f"init_from={tmp_path / 'whole'}"])
+    assert train(clicks(), warm, tmp_path / "warm")["weights_digest"] != whole["weights_digest"]
+
+
+@pytest.mark.parametrize("strategy", ["bagpipe", "fast"])
+def test_every_strategy_gives_the_weights_of_plain_training(strategy, tmp_path):
+    keys = config("embedding.optimizer=ftrl", "placement.fast_memory=60%", "strategy=plain")
+    plain = train(clicks(), keys, tmp_path / "plain")
+    tiers = train(clicks(), keys.with_settings([f"strategy={strategy}"]), tmp_path / "tiers")
+    assert tiers["weights_digest"] == plain["weights_digest"]

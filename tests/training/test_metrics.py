@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstream import ConfigError, DataError
-from slipstream.training.metrics import METRICS, Metrics, mean, register_metric
+from slipstream.training.metrics import METRICS, Metrics, mean
 from slipstream.training.metrics import metrics as module
 
 sklearn = pytest.importorskip("sklearn.metrics")
@@ -198,9 +198,8 @@ def test_an_unknown_mode_is_an_error():
 
 
 def test_a_new_metric_needs_one_function_and_one_line(monkeypatch):
-    monkeypatch.setitem(METRICS, "brier", None)
     brier = mean("brier", lambda p: (p.probabilities - p.positive) ** 2)
-    register_metric("brier", brier)
+    monkeypatch.setitem(METRICS, "brier", brier)
     logits, labels = np.array([0.5, -1, 2], "f4"), np.array([1, 0, 0])
     wanted = sklearn.brier_score_loss(labels, 1 / (1 + np.exp(-logits.astype(float))))
     assert scores_of((logits, labels, None))["brier"] == pytest.approx(wanted)

@@ -8,7 +8,7 @@ from small_runs import clicks, config, lines, stop_after
 
 from slipstream.errors import ConfigError
 from slipstream.training.loop import Hooks, StoppedError, train
-from slipstream.training.trackers import TRACKERS, figures_of, register_tracker
+from slipstream.training.trackers import TRACKERS, figures_of
 
 REPORTS = ("evaluate.at=[0.5]", "checkpoint.every_inputs=48")
 
@@ -97,8 +97,7 @@ def test_a_run_goes_on_without_a_tracker_that_fails(tmp_path, monkeypatch):
                 raise OSError("no connection")
 
     sentences = []
-    monkeypatch.setitem(TRACKERS, "broken", None)
-    register_tracker("broken", Broken)
+    monkeypatch.setitem(TRACKERS, "broken", (Broken, ""))
     run(tmp_path / "run", "log.trackers=[broken]", say=sentences.append)
     wanted = "The tracker broken has failed and is not used any more: no connection"
     assert sentences == [wanted]

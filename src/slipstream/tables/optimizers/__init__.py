@@ -20,7 +20,6 @@ __all__ = [
     "Sgd",
     "State",
     "option_names",
-    "register_row_optimizer",
     "row_optimizer",
 ]
 
@@ -30,11 +29,6 @@ OPTIMIZERS: dict[str, type[RowOptimizer]] = {
     "rowwise_adagrad": RowwiseAdagrad,
     "adam": Adam,
 }
-
-
-def register_row_optimizer(kind: type[RowOptimizer]) -> None:
-    """Make an optimizer known under its name, as a line in `OPTIMIZERS` does."""
-    OPTIMIZERS[kind.name] = kind
 
 
 def row_optimizer(name: str, **options: Any) -> RowOptimizer:

@@ -2,7 +2,7 @@
 
 from slipstream.training.metrics.metric import Metric, Mode, Predictions, SumMetric, mean, ratio
 from slipstream.training.metrics.metrics import Metrics, Scores
-from slipstream.training.metrics.registry import METRICS, register_metric
+from slipstream.training.metrics.registry import METRICS
 
 __all__ = [
     "METRICS",
@@ -14,5 +14,4 @@ __all__ = [
     "SumMetric",
     "mean",
     "ratio",
-    "register_metric",
 ]

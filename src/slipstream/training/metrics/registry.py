@@ -12,8 +12,3 @@ METRICS: dict[str, Metric] = {
     "accuracy": accuracy.METRIC,
     "calibration": calibration.METRIC,
 }
-
-
-def register_metric(name: str, metric: Metric) -> None:
-    """Compute one more metric wherever predictions are scored, as a line in `METRICS` does."""
-    METRICS[name] = metric

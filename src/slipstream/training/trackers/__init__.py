@@ -25,23 +25,12 @@ class Tracker(Protocol):
 
 
 OpenTracker = Callable[[Path, Mapping[str, Any], int], Tracker]
-# Where each tracker is, and the package that it needs: it is imported only when it is used.
+# Each tracker, or where it is, and the package that it needs: imported only when it is used.
 TRACKERS: dict[str, tuple[str | OpenTracker, str]] = {
     "tensorboard": ("slipstream.training.trackers.tensorboard:TensorBoard", "tensorboard"),
     "mlflow": ("slipstream.training.trackers.mlflow:MLflow", "mlflow-skinny"),
     "wandb": ("slipstream.training.trackers.wandb:WandB", "wandb"),
 }
-
-
-def register_tracker(name: str, opened_by: OpenTracker, package: str = "") -> None:
-    """Make a tracker known under a name, as a line in `TRACKERS` does.
-
-    Args:
-        name: The name in `log.trackers`.
-        opened_by: The class of the tracker.
-        package: The package to install if importing it fails.
-    """
-    TRACKERS[name] = (opened_by, package)
 
 
 def open_trackers(
