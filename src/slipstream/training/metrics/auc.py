@@ -40,9 +40,9 @@ def auc_of_scores(
         positive.sort()  # the searches of neighbours end near each other: several times faster
         twice = 0
         for start in range(0, len(positive), _AT_ONCE):
-            some = positive[start : start + _AT_ONCE]
+            scores = positive[start : start + _AT_ONCE]
             for side in ("left", "right"):
-                twice += int(np.searchsorted(negative, some, side).sum(dtype=np.int64))
+                twice += int(np.searchsorted(negative, scores, side).sum(dtype=np.int64))
         return twice / (2 * len(positive) * len(negative))
     gain = np.ones_like(positive) if positive_weight is None else positive_weight
     cost = np.ones_like(negative) if negative_weight is None else negative_weight

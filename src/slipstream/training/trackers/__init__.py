@@ -55,7 +55,7 @@ def _open(name: str, folder: Path, config: Mapping[str, Any], position: int) -> 
         if isinstance(place, str):
             module, _, attribute = place.partition(":")
             place = getattr(import_module(module), attribute)
-        return place(folder, config, position)  # type: ignore[operator]
+        return place(folder, config, position)
     except ImportError as error:
         raise ConfigError(
             f"The tracker {name} cannot be used: {error}. Install it with `pip install {package}`, "
