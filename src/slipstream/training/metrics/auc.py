@@ -55,10 +55,10 @@ def auc_of_scores(
         return None
     area = 0.0
     for start in range(0, len(positive), _AT_ONCE):
-        some = slice(start, start + _AT_ONCE)
-        below_it = mass[np.searchsorted(below, positive[some], "left")]
-        up_to_it = mass[np.searchsorted(below, positive[some], "right")]
-        area += float((gain[some] * below_it).sum()) + float((gain[some] * up_to_it).sum())
+        part = slice(start, start + _AT_ONCE)
+        below_it = mass[np.searchsorted(below, positive[part], "left")]
+        up_to_it = mass[np.searchsorted(below, positive[part], "right")]
+        area += float((gain[part] * below_it).sum()) + float((gain[part] * up_to_it).sum())
     return min(area / total, 1.0)  # rounding may exceed 1
 
 
