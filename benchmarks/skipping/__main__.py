@@ -39,9 +39,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     options.add_argument("--share", type=float, default=0.3, help="examples to skip")
-    options.add_argument(
-        "--rows", type=int, default=2_000_000, help="examples; half if they drift"
-    )
+    options.add_argument("--rows", type=int, default=2_000_000, help="examples; half if they drift")
     options.add_argument("--rules", nargs="+", choices=NAMES, help="default: all")
     options.add_argument("--settings", default="", help="only settings with this in their name")
     options.add_argument("--seeds", type=int, default=3)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import yaml
 from yaml.nodes import Node
@@ -62,7 +62,7 @@ def dump(value: Any) -> str:
 class _Loader(yaml.SafeLoader):
     """PyYAML's safe loader with the rules above; a key may appear only once."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+    yaml_implicit_resolvers: dict[str, Any] = {}
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         lines: dict[str, int] = {}
