@@ -1,4 +1,4 @@
-"""The step: a plan goes in, rows and weights have moved. It knows nothing else of the world."""
+"""The step: takes the plan of a batch, predicts, and updates its rows and the dense part."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Scored = tuple[Batch, Tensor]
 """A batch and its logits."""
 
 
-class Stepped(NamedTuple):
-    """What a step says of its batch.
+class StepResult(NamedTuple):
+    """The result of one step.
 
     Args:
-        loss: The loss.
-        logits: Of its inputs, before anything moved.
-        plan: Its plan.
-        needs: Distinct rows that it needed, where the plan could not say.
+        loss: The loss of its batch.
+        logits: The logits of its examples, computed before the update.
+        plan: The plan of the batch.
+        needs: How many distinct rows it needed, if only the device could count them; else 0.
     """
 
     loss: float
@@ -47,7 +47,7 @@ class Engine:
     """
 
     tells_first = True
-    """Whether a step says what it has to before anything moves."""
+    """Whether results are returned before the update is applied."""
 
     def __init__(self, tables: Embeddings, dense: DensePart) -> None:
         self.tables = tables
@@ -59,7 +59,7 @@ class Engine:
 
         Args:
             plan: The plan.
-            factor: Of all learning rates in that step.
+            factor: Multiplies all learning rates in that step.
         """
         self._factors[plan.step] = factor
         self.tables.prepare(plan)
@@ -70,33 +70,33 @@ class Engine:
             self.prepare(plan, factor)
 
     def stop_preparing(self) -> None:
-        """No plan is prepared any more: a thread that waits to do so is told."""
+        """Prepare no more plans; a thread that waits to do so continues."""
 
-    def step(self, plan: Plan) -> Iterator[Stepped]:
-        """Step through a plan that was prepared; gives what steps say of their batches.
+    def step(self, plan: Plan) -> Iterator[StepResult]:
+        """Make the step of a prepared plan, and return results of steps that have finished.
 
-        A step need not have said anything when this ends; it does by the time of a later step, or
-        of `landed`. Who does not take all that it gives has nothing moved by that step.
+        The result of this step may come only with a later step or with `landed`. The caller must
+        take every result: the update follows the last one.
         """
         yield self.forward(plan)
         self.move(plan, self._factors.pop(plan.step))
 
-    def step_all(self, plans: Sequence[Plan]) -> Iterator[Stepped]:
-        """Step through plans that were prepared together, as if one by one."""
+    def step_all(self, plans: Sequence[Plan]) -> Iterator[StepResult]:
+        """Make the steps of plans that were prepared together, as if one by one."""
         for plan in plans:
             yield from self.step(plan)
 
-    def landed(self, but: int = 0) -> Iterator[Stepped]:
-        """What steps that are not told yet said: nothing here, where each waits for itself.
+    def landed(self, but: int = 0) -> Iterator[StepResult]:
+        """Wait for steps and return their results; on a CPU there are none to wait for.
 
         Args:
-            but: So many of the last need not have said anything.
+            but: How many of the last steps may still be outstanding.
         """
         del but
         yield from ()
 
-    def forward(self, plan: Plan) -> Stepped:
-        """Look up, predict, and collect the gradients of a batch; nothing moves yet.
+    def forward(self, plan: Plan) -> StepResult:
+        """Look up, predict, and compute the gradients of a batch, without an update.
 
         A batch in several parts begins with the first while the rows of the others arrive.
         """
@@ -112,14 +112,14 @@ class Engine:
             loss = loss_of(logits[-1], plan, first, last)
             loss.backward()
             losses.append(float(loss.detach()))
-        return Stepped(sum(losses), torch.cat([one.detach().cpu() for one in logits]), plan)
+        return StepResult(sum(losses), torch.cat([part.detach().cpu() for part in logits]), plan)
 
     def move(self, plan: Plan, factor: float = 1.0) -> None:
-        """Move rows and weights by the gradients of `forward`.
+        """Update rows and dense weights with the gradients of `forward`.
 
         Args:
-            plan: The plan that was given to `forward`.
-            factor: Of all learning rates.
+            plan: The plan of that `forward`.
+            factor: Multiplies all learning rates.
         """
         self.tables.update(plan.groups, *self._embedded, step=plan.step, factor=factor)
         self.tables.leave(plan)
@@ -127,7 +127,7 @@ class Engine:
         del self._embedded
 
     def pass_by(self, plan: Plan) -> None:
-        """Do what a plan without inputs asks for: rows may come and go, nothing is trained."""
+        """Move the rows of a plan without examples; nothing is trained."""
         self._factors.pop(plan.step, None)
         self.tables.arrive(plan)
         self.tables.leave(plan)
@@ -140,15 +140,14 @@ class Engine:
     def scores(
         self, batches: Iterable[Batch], planner: Planner, *, few: bool = False
     ) -> Generator[Scored, None, None]:
-        """Each batch with its logits, in order; steps must all have said what they have to.
+        """Each batch with its logits, in order; all steps must have returned their results.
 
         Args:
             batches: The batches.
             planner: Finds their rows in the slow store.
-            few: Whether they need so few rows that these alone are to be written back, if that
-                is less work.
+            few: Whether they need few rows, so that writing back only these is less work.
         """
-        del few  # here it is not
+        del few  # on a CPU it is never less
         self.tables.settle()
         for batch in batches:
             yield batch, self.score(batch, planner)

@@ -16,7 +16,7 @@ from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
 from slipstream.errors import ConfigError
 from slipstream.pipeline.dense import DensePart, worth_compiling
-from slipstream.pipeline.engine import Stepped, weighted_loss
+from slipstream.pipeline.engine import StepResult, weighted_loss
 from slipstream.pipeline.schedule import rate
 from slipstream.pipeline.strategies import answers
 from slipstream.tables.module import EmbeddingTables
@@ -37,14 +37,14 @@ _NO_ROOM = (
 )
 
 
-class Said(NamedTuple):
-    """What a step says of its batch.
+class CapturedResult(NamedTuple):
+    """The result of one step.
 
     Args:
-        loss: Its loss.
-        outputs: What the module gave for its inputs, before anything moved; on the CPU.
-        inputs: How many there were.
-        position: Inputs that are used up after it.
+        loss: The loss of its batch.
+        outputs: The module's outputs for its examples, before the update; on the CPU.
+        inputs: How many examples it had.
+        position: Examples of the order that are done after it.
     """
 
     loss: float
@@ -121,7 +121,7 @@ class CapturedStep:
             optimizer=gpu.weight_optimizer(self._config.device, captured=self.recorded),
         )
 
-    def through(self) -> Iterator[Said]:
+    def through(self) -> Iterator[CapturedResult]:
         """Train on all inputs, as often as `config.epochs` says; gives what each step says.
 
         On a GPU steps are under way when their predecessors' words come. Who stops taking them
@@ -133,7 +133,7 @@ class CapturedStep:
         except torch.OutOfMemoryError as error:
             raise ConfigError(_NO_ROOM.format(self._config.placement.fast_memory)) from error
 
-    def _plain(self) -> Iterator[Said]:
+    def _plain(self) -> Iterator[CapturedResult]:
         """Look up, predict, move: the reference for everything else."""
         with Loader(self._dataset.train, self._config.batch_size, order=self._order) as loader:
             for batch in loader:
@@ -144,9 +144,10 @@ class CapturedStep:
                 self._tables.step(lr_factor=factor)
                 self._dense.step(factor)
                 n = batch.n_valid
-                yield Said(float(loss.detach()), outputs.detach()[:n], n, batch.next_position)
+                outputs = outputs.detach()[:n]
+                yield CapturedResult(float(loss.detach()), outputs, n, batch.next_position)
 
-    def _recorded(self) -> Iterator[Said]:
+    def _recorded(self) -> Iterator[CapturedResult]:
         config, layout = self._config, self._tables.layout
         rooms = build.rooms_of(config, layout, self._dataset)
         assert rooms is not None, "the strategy was checked to have a fast tier"
@@ -174,8 +175,8 @@ class CapturedStep:
                 for plan in stack.enter_context(sent):
                     stepped = list(engine.step(plan))
                     self._tables.steps = plan.step
-                    yield from map(_said, stepped)
-                yield from map(_said, engine.landed())
+                    yield from map(_captured_result, stepped)
+                yield from map(_captured_result, engine.landed())
         finally:
             try:
                 for _ in engine.landed():  # of steps that nobody asks about any more
@@ -225,10 +226,11 @@ def _mean_logloss(outputs: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
     return weighted_loss(outputs, labels, weights, None)
 
 
-def _said(stepped: Stepped) -> Said:
-    plan = stepped.plan
+def _captured_result(step_result: StepResult) -> CapturedResult:
+    plan = step_result.plan
     n = plan.n_valid
-    return Said(stepped.loss, stepped.logits[:n].clone(), n, plan.next_position)
+    outputs = step_result.logits[:n].clone()
+    return CapturedResult(step_result.loss, outputs, n, plan.next_position)
 
 
 def _checked(config: Config, dataset: Dataset, tables: EmbeddingTables) -> Config:

@@ -16,7 +16,7 @@ from slipstream.data.dataset import Dataset, Part
 from slipstream.data.loader import Loader
 from slipstream.errors import SlipstreamError
 from slipstream.models import Model
-from slipstream.pipeline.engine import Stepped
+from slipstream.pipeline.engine import StepResult
 from slipstream.pipeline.place.counting import found_out
 from slipstream.pipeline.schedule import crossed
 from slipstream.skip.steps import FinishedStep
@@ -221,7 +221,7 @@ class Trainer:
         if self.skipping.on:
             self._hear(self.engine.landed(but=self.skipping.outstanding(plans)))
 
-    def _hear(self, said: Iterable[Stepped]) -> None:
+    def _hear(self, said: Iterable[StepResult]) -> None:
         """Take what steps say of their batches, in their order."""
         for loss, logits, plan, needs in said:
             found_out(self.state.carried, needs)

@@ -34,7 +34,7 @@ from slipstream.gpu.transfer.carrier import Carrier, Done
 from slipstream.gpu.transfer.ring import Pages
 from slipstream.models import Model
 from slipstream.pipeline.dense import DensePart
-from slipstream.pipeline.engine import Engine, Loss, Scored, Stepped, weighted_loss
+from slipstream.pipeline.engine import Engine, Loss, Scored, StepResult, weighted_loss
 from slipstream.tables.plan import Plan, Planner
 from slipstream.tables.spec import Embedded
 from slipstream.tables.tables import Embeddings
@@ -107,11 +107,11 @@ class GraphEngine(Engine):
         self._numbers[plan.step] = self._trained
         return self._trained
 
-    def step(self, plan: Plan) -> Iterator[Stepped]:
+    def step(self, plan: Plan) -> Iterator[StepResult]:
         """Step through a plan that was prepared; gives what earlier steps said by now."""
         yield from self.step_all([plan])
 
-    def step_all(self, plans: Sequence[Plan]) -> Iterator[Stepped]:
+    def step_all(self, plans: Sequence[Plan]) -> Iterator[StepResult]:
         """Step through plans that were prepared together; gives what steps have said by now."""
         done = 0
         while done < len(plans):
@@ -180,7 +180,7 @@ class GraphEngine(Engine):
             self._say(f"Scoring is not recorded, which makes it slower: {error}")
             return None
 
-    def _aside(self, plan: Plan) -> Iterator[Stepped]:
+    def _aside(self, plan: Plan) -> Iterator[StepResult]:
         """A step whose rows do not fit the fast tier: they are on the device for it alone."""
         yield from self.landed()
         self._carrier.check_quiet()
@@ -200,7 +200,7 @@ class GraphEngine(Engine):
         held.copy_out(rows, arena)
         held.take_back(plan)
         self._carrier.landed(plan.step)
-        yield Stepped(float(buffers.gives["loss"]), buffers.gives["logits"].cpu(), plan)
+        yield StepResult(float(buffers.gives["loss"]), buffers.gives["logits"].cpu(), plan)
 
     def _begin(self, bundle: PlanBundle) -> tuple[Pages, PageCursor]:
         """Room for what the steps of a stride give, and all set to work on them."""
@@ -218,7 +218,7 @@ class GraphEngine(Engine):
         cursor.begin(bundle.pages.first, outcome.first, steps)
         return outcome, cursor
 
-    def landed(self, but: int = 0) -> Iterator[Stepped]:
+    def landed(self, but: int = 0) -> Iterator[StepResult]:
         """What steps that are not told yet said; waits for all but so many of the last."""
         yield from _said(self._carrier.done(but=but))
 
@@ -330,13 +330,13 @@ class GraphEngine(Engine):
         gives["loss"].copy_(loss.detach().reshape(1))
 
 
-def _said(all_done: Iterable[Done]) -> Iterator[Stepped]:
+def _said(all_done: Iterable[Done]) -> Iterator[StepResult]:
     """What steps said of their batches, where these had inputs."""
     for loss, logits, plan, counts in all_done:
         pairs = zip(plan.groups, counts, strict=True)
         needs = sum(count for group, count in pairs if group.cold is not None)
         if plan.n_valid:
-            yield Stepped(loss, logits, plan, needs)
+            yield StepResult(loss, logits, plan, needs)
 
 
 def build_graph_engine(
