@@ -123,7 +123,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path):
     assert resumed["auc"] == whole["auc"]
     assert resumed["carried"]["rows_in"] > 0
     told = [
-        [(line["position"], line["loss"]) for line in lines(tmp_path / name, "training")]
+        [(line["position"], line["logloss"]) for line in lines(tmp_path / name, "training")]
         for name in ("whole", "cut")
     ]
     assert told[0] == told[1], "what steps said late is in its place"
