@@ -25,7 +25,7 @@ _SLICE = 0.1  # seconds of which the speed is told, so that a stall shows
 _ENDLESS = 1000  # epochs; the runs end when they have been timed
 _LOOKED_AT = 600_000  # inputs
 _KNOWN: dict[Any, Any] = {}
-_FOUND = build.rooms_of, build.working_set
+_FOUND = build.tier_sizes_of, build.working_set
 
 
 def look_once() -> None:
@@ -34,14 +34,14 @@ def look_once() -> None:
     Runs without an end would look at every batch for the one that needs the most rows, and the
     estimate beside each run would do all of it again.
     """
-    rooms_of, working_set = _FOUND
+    tier_sizes_of, working_set = _FOUND
 
     def needed(config: Config, layout: Any, dataset: Dataset) -> Any:
         few = config.replace(epochs=1, stop=min(_LOOKED_AT, len(dataset.train)))
         return _known(working_set, few, layout, dataset)
 
     build.working_set = needed
-    build.rooms_of = lambda *args: _known(rooms_of, *args)
+    build.tier_sizes_of = lambda *args: _known(tier_sizes_of, *args)
 
 
 def _known(work: Any, config: Config, layout: Any, dataset: Dataset) -> Any:
@@ -132,7 +132,7 @@ class Window:
 
     def _begin(self) -> None:
         now, state = wait_for(self._device), Watched.latest.state
-        self.begun = now, state.position, state.step, dict(state.carried), state.inputs_trained
+        self.begun = now, state.position, state.step, dict(state.transfers), state.inputs_trained
         self._threads, self._compiled, self._seen = Threads(), Compiled(), [(now, state.position)]
 
     def end(self, now: float) -> None:
@@ -149,13 +149,13 @@ class Window:
             for before, after in pairwise(self._seen)
         ]
         self.pools = pools(self._device)
-        begun, position, step, carried, trained = self.begun
+        begun, position, step, transfers, trained = self.begun
         inputs, seconds = state.position - position, now - begun
-        moved = {name: state.carried[name] - carried[name] for name in carried}
+        moved = {name: state.transfers[name] - transfers[name] for name in transfers}
         each = per_input(moved, max(1, state.inputs_trained - trained))
         groups = Watched.latest.model.layout.groups
         vectors = 2 * 4 * sum(len(group.features) * group.dim for group in groups)
-        tiered = Watched.latest.rooms is not None
+        tiered = Watched.latest.tier_sizes is not None
         self.found |= {
             "samples_per_second": inputs / seconds,
             "wall_ms": seconds / (state.step - step) * 1e3,

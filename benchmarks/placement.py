@@ -28,10 +28,10 @@ import torch
 from slipstream.data.batch import Batch
 from slipstream.data.synthetic.power_law import PowerLaw
 from slipstream.data.synthetic.shapes import SHAPES
-from slipstream.pipeline.place.budget import rooms
-from slipstream.pipeline.place.counting import count, nothing_carried, per_input
+from slipstream.pipeline.place.budget import divide_budget
+from slipstream.pipeline.place.counting import count, no_transfers, per_input
 from slipstream.pipeline.place.popularity import Refresh
-from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.pipeline.strategies import STRATEGIES, Tier
 from slipstream.tables.no_cache import Resident
@@ -93,14 +93,14 @@ def accesses(layout: Layout, name: str) -> np.ndarray:
 
 
 def refresh_of(
-    layout: Layout, tier: Tier, tier_sizes: Sequence[Room], batches: Sequence[Batch]
+    layout: Layout, tier: Tier, tier_sizes: Sequence[TierSize], batches: Sequence[Batch]
 ) -> Refresh | None:
     """When a strategy chooses its kept rows anew, with the counts of an epoch to begin with."""
     if not tier.keep:
         return None
     known = [np.concatenate([accesses(layout, table.name) for table in layout.tables])]
     count = EPOCH / batches[0].capacity
-    most = [len(room.keep) for room in tier_sizes]
+    most = [len(tier_size.keep) for tier_size in tier_sizes]
     return Refresh.of(tier.refresh, count, most, known=known, counted=count)
 
 
@@ -110,7 +110,7 @@ class Planning:
     def __init__(
         self, layout: Layout, tier: Tier, fast_memory: str, batches: Sequence[Batch], first: int
     ) -> None:
-        tier_sizes = rooms(
+        tier_sizes = divide_budget(
             layout,
             lambda name: accesses(layout, name),
             EPOCH,
@@ -119,13 +119,13 @@ class Planning:
             batch_size=batches[0].capacity,
             window=tier.window,
         )
-        self.slots = sum(room.slots for room in tier_sizes)
+        self.slots = sum(tier_size.slots for tier_size in tier_sizes)
         names = [feature.column for feature in layout.features]
         refresh = refresh_of(layout, tier, tier_sizes, batches)
         plans = Planner(Tiered(layout, names, tier_sizes, tier.window, refresh=refresh)).plans(
             batches
         )
-        self.carried, self.seconds = nothing_carried(), []
+        self.transfers, self.seconds = no_transfers(), []
         sizes = row_bytes(layout)
         while True:
             begun = time.thread_time()
@@ -134,7 +134,7 @@ class Planning:
                 return
             self.seconds.append(time.thread_time() - begun)
             if plan.step > first:
-                count(self.carried, plan, sizes)
+                count(self.transfers, plan, sizes)
 
     def a_batch(self, window: int) -> float:
         """Seconds to plan a batch, while one enters the window for each that leaves.
@@ -207,7 +207,7 @@ def measure(options: Namespace) -> tuple[dict[str, Figures], float, float]:
         if tier is None or strategy.ordering != "as-is":  # the batches here are as they come
             continue
         planning = Planning(layout, tier, options.fast_memory, batches, first)
-        each = per_input(planning.carried, inputs)
+        each = per_input(planning.transfers, inputs)
         figures[name] = Figures(
             hit_rate=each["hits"] / each["lookups"],
             misses=each["misses"],

@@ -277,7 +277,7 @@ def main() -> int:
     from slipstream.gpu.planning import plan_ahead
 
     # On a CPU too the engine is that of a GPU.
-    plan_ahead.kernels_for = lambda _, rooms: "cpu" if rooms is None else "gpu"
+    plan_ahead.kernels_for = lambda _, tier_sizes: "cpu" if tier_sizes is None else "gpu"
 
     spinning = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(asked.load)]
     try:

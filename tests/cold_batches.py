@@ -5,7 +5,7 @@ import torch
 from hypothesis import strategies as st
 
 from slipstream.data.batch import Batch, ReadBlock
-from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tier import TierSize
 from slipstream.tables.spec import Feature, Layout, TableSpec
 
 
@@ -68,14 +68,14 @@ def tiers_and_batches(data, count):
     if read > 1:
         sizes = [capacity] * count
     batches = batches_of(rows, sizes, capacity, draw, read)
-    rooms = []
+    tier_sizes = []
     for number in range(len(layout.groups)):
         keep = prefixes(layout, draw.random(len(rows)) / 2, number)
-        rooms.append(Room(len(keep) + data.draw(st.integers(1, 60)), keep))
-    return layout, [f"c{n}" for n in range(len(rows))], rooms, batches, at_once
+        tier_sizes.append(TierSize(len(keep) + data.draw(st.integers(1, 60)), keep))
+    return layout, [f"c{n}" for n in range(len(rows))], tier_sizes, batches, at_once
 
 
 def contents(placed):
     """All that a plan says, to be compared."""
     groups = [[array.tolist() for array in plan[:6]] + [plan.at] for plan in placed.groups]
-    return placed.batch.next_position, groups, placed.after, placed.aside
+    return placed.batch.next_position, groups, placed.after, placed.oversized_batch

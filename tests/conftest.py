@@ -1,4 +1,4 @@
-"""Hypothesis profiles, and tests that need a part which not every machine has."""
+"""Hypothesis profiles, data sets that tests share, and parts that not every machine has."""
 
 import os
 from importlib.util import find_spec
@@ -7,6 +7,8 @@ import pytest
 import torch
 from browser import chromium
 from hypothesis import HealthCheck, settings
+
+from slipstream import Recipe, synthesize
 
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")  # before any kernel is imported
@@ -37,3 +39,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             present, why = PARTS[mark.args[0]]
             if not present():
                 item.add_marker(pytest.mark.skip(reason=f"{why}: not tested here"))
+
+
+@pytest.fixture(scope="session")
+def clicks(tmp_path_factory):
+    return synthesize(Recipe(rows=6000), tmp_path_factory.mktemp("data") / "clicks")
+
+
+@pytest.fixture(scope="session")
+def histories(tmp_path_factory):
+    recipe = Recipe(rows=3000, shape="taobao")
+    return synthesize(recipe, tmp_path_factory.mktemp("data") / "histories")

@@ -8,5 +8,5 @@ def use_gpu_kernels(monkeypatch):
     monkeypatch.setattr(plan_ahead, "kernels_for", _kernels)
 
 
-def _kernels(_, rooms):
-    return "cpu" if rooms is None else "gpu"
+def _kernels(_, tier_sizes):
+    return "cpu" if tier_sizes is None else "gpu"

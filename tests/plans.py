@@ -65,7 +65,7 @@ def take(inputs, numbers):
 
 
 def plan_of(
-    engine, inputs, *, step=1, capacity=None, weight=1.0, offset=None, moves=None, schema=SCHEMA
+    engine, inputs, *, step=1, capacity=None, weight=1.0, offset=None, masks=None, schema=SCHEMA
 ) -> Plan:
     """The plan of these inputs in a batch of that capacity."""
     ids, lists, dense, labels = inputs
@@ -84,7 +84,7 @@ def plan_of(
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         listed[name] = ListBatch(torch.from_numpy(values), torch.from_numpy(offsets))
     placement = Resident(engine.tables.layout, [c.name for c in schema.singles])
-    groups = placement.plan(padded(ids.astype(np.int32)), listed, n, moves=moves)
+    groups = placement.plan(padded(ids.astype(np.int32)), listed, n, masks=masks)
     return Plan(
         step=step,
         numbers=padded(np.arange(n), -1),

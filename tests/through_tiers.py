@@ -41,15 +41,17 @@ def through(tables: Embeddings, plans, after=lambda plan: None) -> None:
 
 def tiered(trace, **options) -> Embeddings:
     """Tables with the fast tier of a trace, and what is kept in it."""
-    tables = Embeddings(trace.layout, slots=[room.slots for room in trace.rooms], **options)
-    tables.keep(trace.placement.kept())
+    tables = Embeddings(
+        trace.layout, slots=[tier_size.slots for tier_size in trace.tier_sizes], **options
+    )
+    tables.keep(trace.placement.resident_rows())
     return tables
 
 
-def in_place(trace, moves=None, **options) -> Embeddings:
+def in_place(trace, row_filter=None, **options) -> Embeddings:
     """Tables that were trained in the slow store by the batches of a trace."""
     tables = Embeddings(trace.layout, **options)
-    for plan in Planner(placement_of(trace.layout), moves=moves).plans(trace.batches):
+    for plan in Planner(placement_of(trace.layout), row_filter=row_filter).plans(trace.batches):
         step(tables, plan)
     return tables
 

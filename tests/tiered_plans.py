@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tables.layouts import OPTIMIZERS, batch_of, layouts, placement_of
 
 from slipstream.data.batch import Batch, ListBatch
-from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.tables.plan import Plan, Planner
 from slipstream.tables.spec import Layout
@@ -21,17 +21,17 @@ class Trace(NamedTuple):
 
     layout: Layout
     batches: list[Batch]
-    rooms: list[Room]
+    tier_sizes: list[TierSize]
     window: int
 
-    def plans(self, step: int = 1, update: bool = True, moves=None) -> list[Plan]:
-        planner = Planner(self.placement, update=update, moves=moves)
+    def plans(self, step: int = 1, update: bool = True, row_filter=None) -> list[Plan]:
+        planner = Planner(self.placement, update=update, row_filter=row_filter)
         return list(planner.plans(self.batches, step))
 
     @property
     def placement(self) -> Tiered:
         singles = [f.column for f in self.layout.features if f.kind == "single"]
-        return Tiered(self.layout, singles, self.rooms, self.window)
+        return Tiered(self.layout, singles, self.tier_sizes, self.window)
 
     @property
     def resident(self):
@@ -49,8 +49,8 @@ class Trace(NamedTuple):
         """Whether each batch fits alone, beside what is kept."""
         return [
             all(
-                len(rows - set(room.keep.tolist())) <= room.slots - len(room.keep)
-                for rows, room in zip(groups, self.rooms, strict=True)
+                len(rows - set(tier_size.keep.tolist())) <= tier_size.slots - len(tier_size.keep)
+                for rows, tier_size in zip(groups, self.tier_sizes, strict=True)
             )
             for groups in self.rows
         ]
@@ -79,12 +79,12 @@ def skewed(layout: Layout, capacity: int, n_valid: int, seed: int, skew: int) ->
 def some_rows(layout: Layout, seed: int):
     """Chooses the rows that a batch updates: others for each batch, and all of some groups."""
 
-    def moves(batch: Batch):
+    def row_filter(batch: Batch):
         random = np.random.default_rng([seed, batch.ids.sum().item(), batch.n_valid])
         masks = [torch.from_numpy(random.random(group.rows) < 0.5) for group in layout.groups]
         return [None if random.random() < 0.2 else mask for mask in masks]
 
-    return moves
+    return row_filter
 
 
 @st.composite
@@ -98,14 +98,14 @@ def traces(draw: st.DrawFn, storages=("fp32",), optimizers=OPTIMIZERS, fitting=F
         sizes[-1] = draw(st.integers(0, capacity))
     batches = [skewed(layout, capacity, n, seed + k, skew) for k, n in enumerate(sizes)]
     trace = Trace(layout, batches, [], draw(st.integers(1, 12)))
-    rooms = []
+    tier_sizes = []
     for number, group in enumerate(layout.groups):
         keep = draw(st.sets(st.integers(0, group.rows - 1)) | st.just(set(range(group.rows))))
         needs = [len(groups[number] - keep) for groups in trace.rows]
         least = len(keep) + max(needs, default=0) if fitting else max(1, len(keep))
         slots = draw(st.integers(max(1, least), group.rows + 2))
-        rooms.append(Room(slots, np.array(sorted(keep), dtype=np.int64)))
-    return trace._replace(rooms=rooms)
+        tier_sizes.append(TierSize(slots, np.array(sorted(keep), dtype=np.int64)))
+    return trace._replace(tier_sizes=tier_sizes)
 
 
 class Moved(NamedTuple):
@@ -121,7 +121,7 @@ def simulated(trace: Trace) -> list[Moved]:
 
     One that does not fit alone brings nothing in: its rows change in the slow tier.
     """
-    keep = [set(room.keep.tolist()) for room in trace.rooms]
+    keep = [set(tier_size.keep.tolist()) for tier_size in trace.tier_sizes]
     wanted = [[s - k for s, k in zip(g, keep, strict=True)] for g in trace.rows]
     inside: list[set[int]] = [set() for _ in keep]
     left: list[dict[int, int]] = [{} for _ in keep]
@@ -135,8 +135,9 @@ def simulated(trace: Trace) -> list[Moved]:
             continue
         end = first + 1
         while end < min(len(wanted), first + trace.window) and all(
-            len(set().union(*(w[n] for w in wanted[first : end + 1]))) <= room.slots - len(keep[n])
-            for n, room in enumerate(trace.rooms)
+            len(set().union(*(w[n] for w in wanted[first : end + 1])))
+            <= tier_size.slots - len(keep[n])
+            for n, tier_size in enumerate(trace.tier_sizes)
         ):
             end += 1
         fill = [wanted[first][n] - inside[n] for n in range(len(keep))]

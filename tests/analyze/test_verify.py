@@ -168,12 +168,12 @@ def test_every_strategy_holds_where_the_tier_is_too_small_for_most_batches(name,
     tight = keys.with_settings(["placement.fast_memory=1B"])
     least = build.working_set(tight, layout, dataset).smallest_bytes
     keys = keys.with_settings([f"placement.fast_memory={least + 16}B"])
-    rooms = build.rooms_of(keys, layout, dataset)
-    order = build.arranged(keys, layout, dataset, rooms)
-    tiered = build.tiered_of(keys, layout, dataset, rooms)
+    tier_sizes = build.tier_sizes_of(keys, layout, dataset)
+    order = build.arranged(keys, layout, dataset, tier_sizes)
+    tiered = build.tiered_of(keys, layout, dataset, tier_sizes)
     with Loader(dataset.train, 16, order=order) as loader:
         plans = list(Planner(tiered).plans(islice(loader, 10)))
-    assert sum(plan.aside for plan in plans) >= 5
+    assert sum(plan.oversized_batch for plan in plans) >= 5
     for one in verify(dataset, keys, 30):
         assert one.correct, one
 

@@ -19,7 +19,7 @@ SIZES = ("placement.fast_memory=70%", "placement.window=3")
 @pytest.fixture
 def recorded(monkeypatch):
     monkeypatch.setattr(
-        plan_ahead, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu"
+        plan_ahead, "kernels_for", lambda _, tier_sizes: "cpu" if tier_sizes is None else "gpu"
     )
 
 

@@ -14,7 +14,7 @@ from slipstream.gpu.transfer import slot_contents as holding
 from slipstream.gpu.transfer.bundle import QueuedPlan, runs
 from slipstream.gpu.transfer.carrier import Carrier
 from slipstream.gpu.transfer.slot_contents import SlotContents
-from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.tables.plan import Moves, Planner
 from slipstream.tables.spec import Feature, Layout, TableSpec
@@ -31,7 +31,7 @@ def batch(row):
 
 @pytest.mark.parametrize("kind", [Tiered, DevicePlacement])
 def test_of_plans_that_travel_together_each_is_read_when_what_it_waits_for_has_landed(kind):
-    placement = kind(LAYOUT, ["a"], [Room(1, np.empty(0, dtype=np.int64))], 1)
+    placement = kind(LAYOUT, ["a"], [TierSize(1, np.empty(0, dtype=np.int64))], 1)
     plans = list(Planner(placement).plans(map(batch, [0, 1, 0, 1]), 1))
     assert [plan.after for plan in plans] == [0, 0, 1, 2]
     carrier = Carrier(
@@ -84,7 +84,7 @@ def test_rows_are_put_into_slots_that_follow_one_another_or_do_not(slots, monkey
 
 def test_pages_that_rows_come_in_have_room_for_as_many_to_leave(monkeypatch):
     monkeypatch.setattr(carrying, "room_for", lambda needed, *_, **__: dict(needed))
-    placement = DevicePlacement(LAYOUT, ["a"], [Room(2, np.empty(0, dtype=np.int64))], 4)
+    placement = DevicePlacement(LAYOUT, ["a"], [TierSize(2, np.empty(0, dtype=np.int64))], 4)
     first, *_, last = Planner(placement).plans(map(batch, [0, 1, 0, 1]), 1)
     assert [len(one.groups[0].evict.rows) for one in (first, last)] == [0, 1]
     stores = Embeddings(LAYOUT, seed=0).stores

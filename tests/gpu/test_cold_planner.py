@@ -18,7 +18,7 @@ from slipstream.gpu.planning.cold_tier import ColdTier
 from slipstream.gpu.planning.device_placement import DevicePlacement, can_finish
 from slipstream.gpu.transfer.bundle import needs_of_all, runs
 from slipstream.gpu.transfer.packing import needs
-from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.tables.plan import Planner
 
@@ -37,7 +37,7 @@ def test_the_same_rows_come_and_every_lookup_finds_its_row(data):
     sizes[-1] = data.draw(st.integers(0, capacity))
     keep = prefixes(layout, draw.random(len(rows)))
     # With room for two batches: with less, a row may leave before a batch that has to wait.
-    room = Room(len(keep) + 2 * capacity * len(rows) + data.draw(st.integers(0, 30)), keep)
+    room = TierSize(len(keep) + 2 * capacity * len(rows) + data.draw(st.integers(0, 30)), keep)
     window = data.draw(st.integers(1, 12))
     names = [f"c{n}" for n in range(len(rows))]
     batches = batches_of(rows, sizes, capacity, draw, at_once)
@@ -74,9 +74,9 @@ def test_the_same_rows_come_and_every_lookup_finds_its_row(data):
 @settings(max_examples=40)
 @given(st.data())
 def test_over_many_steps_slots_are_right_in_every_group_with_little_room(data):
-    layout, names, rooms, batches, at_once = tiers_and_batches(data, 40)
-    cold = ColdPlanner(layout, names, rooms, data.draw(st.integers(1, 6)), at_once=at_once)
-    where = [{int(row): slot for slot, row in enumerate(room.keep)} for room in rooms]
+    layout, names, tier_sizes, batches, at_once = tiers_and_batches(data, 40)
+    cold = ColdPlanner(layout, names, tier_sizes, data.draw(st.integers(1, 6)), at_once=at_once)
+    where = [{int(row): slot for slot, row in enumerate(room.keep)} for room in tier_sizes]
     left = [dict.fromkeys(range(group.rows), 0) for group in layout.groups]
     step = 3
     for placed in cold.place(batches, step):
@@ -85,11 +85,11 @@ def test_over_many_steps_slots_are_right_in_every_group_with_little_room(data):
         for kept, plan, slots, gone in zip(cold.kept, placed.groups, where, left, strict=True):
             needed = kept.starts + ids[:, kept.columns]
             stays = ids[:, kept.columns] < kept.limits
-            lent = {row for row in needed[~stays].tolist() if row in slots}
+            borrowed = {row for row in needed[~stays].tolist() if row in slots}
             fill = dict(zip(plan.fill_rows.tolist(), plan.fill_slots.tolist(), strict=True))
             assert len(fill) == len(plan.fill_rows)
-            if placed.aside:
-                assert fill == {row: slots[row] for row in lent}
+            if placed.oversized_batch:
+                assert fill == {row: slots[row] for row in borrowed}
             else:
                 assert not set(fill) & set(slots)
                 assert not set(fill.values()) & set(slots.values())
@@ -102,19 +102,21 @@ def test_over_many_steps_slots_are_right_in_every_group_with_little_room(data):
             for row, slot in zip(plan.evict_rows.tolist(), plan.evict_slots.tolist(), strict=True):
                 assert slots.pop(row) == slot
                 gone[row] = step
-            if placed.aside:  # it changes them, too
+            if placed.oversized_batch:  # it changes them, too
                 gone |= dict.fromkeys(needed[~stays].tolist(), step)
         step += 1
     assert step == 3 + len(batches)
-    assert [len(slots) for slots in where] == [len(room.keep) for room in rooms], "all have left"
+    assert [len(slots) for slots in where] == [len(room.keep) for room in tier_sizes], (
+        "all have left"
+    )
 
 
 @pytest.mark.parametrize(("slots", "together"), [(200, {4}), (9, {1, 2})])
 def test_batches_of_several_groups_are_planned_at_once_where_all_groups_have_room(slots, together):
     layout = layout_of([90, 80], dims=(2, 4))
     batches = batches_of([90, 80], [5] * 12, 5, np.random.default_rng(0), at_once=4)
-    rooms = [Room(min(slots, 90), np.arange(1)), Room(min(slots, 80), np.arange(1))]
-    placed = list(ColdPlanner(layout, ["c0", "c1"], rooms, 8, at_once=4).place(batches, 1))
+    tier_sizes = [TierSize(min(slots, 90), np.arange(1)), TierSize(min(slots, 80), np.arange(1))]
+    placed = list(ColdPlanner(layout, ["c0", "c1"], tier_sizes, 8, at_once=4).place(batches, 1))
     sizes = [{len(group.many.fills) - 1 for group in one.groups} for one in placed]
     assert all(len(one) == 1 for one in sizes), "all groups of a batch with the same other batches"
     assert set().union(*sizes) == together
@@ -128,7 +130,7 @@ def test_rows_sent_away_are_awaited_before_they_come_again():
         Batch(zeros.long(), zeros, zeros, zeros[:, None], torch.tensor([one]).int(), 1, k)
         for k, one in enumerate(ids)
     ]
-    room = Room(1, np.empty(0, dtype=np.int64))
+    room = TierSize(1, np.empty(0, dtype=np.int64))
     placed = list(ColdPlanner(layout, ["c0"], [room], 1).place(batches, 5))
     assert [one.after for one in placed] == [0, 0, 5]
     assert [one.groups[0].evict_rows.tolist() for one in placed] == [[0], [1], [0]]
@@ -137,10 +139,10 @@ def test_rows_sent_away_are_awaited_before_they_come_again():
 def test_kept_rows_that_are_not_the_first_of_their_table_are_not_found_by_comparing():
     layout = layout_of([9, 9])
     names = ["c0", "c1"]
-    assert ColdPlanner(layout, names, [Room(9, np.array([0, 1, 9]))], 1).kept[0] is not None
-    assert ColdPlanner(layout, names, [Room(9, np.array([0, 2]))], 1).kept[0] is None
-    assert ColdPlanner(layout, names, [Room(9, np.array([9, 0]))], 1).kept[0] is None
-    assert ColdPlanner(layout, names, [Room(9, np.array([0, 1, 2, 1]))], 1).kept[0] is None
+    assert ColdPlanner(layout, names, [TierSize(9, np.array([0, 1, 9]))], 1).kept[0] is not None
+    assert ColdPlanner(layout, names, [TierSize(9, np.array([0, 2]))], 1).kept[0] is None
+    assert ColdPlanner(layout, names, [TierSize(9, np.array([9, 0]))], 1).kept[0] is None
+    assert ColdPlanner(layout, names, [TierSize(9, np.array([0, 1, 2, 1]))], 1).kept[0] is None
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.data())
@@ -149,12 +151,12 @@ def test_how_many_rows_of_each_table_are_kept_is_found(sizes, data):
     limits = [data.draw(st.integers(0, size)) for size in sizes]
     starts = layout.groups[0].starts
     keep = np.concatenate([np.arange(a, a + n) for a, n in zip(starts, limits, strict=False)])
-    (kept,) = ColdPlanner(layout, names, [Room(sum(sizes) + 1, keep)], 1).kept
+    (kept,) = ColdPlanner(layout, names, [TierSize(sum(sizes) + 1, keep)], 1).kept
     assert kept.limits.tolist() == limits
     assert kept.bases.tolist() == [0, *np.cumsum(limits)[:-1].tolist()]
     # Any other rows in their places: not the first of a table, or not in order.
     other = data.draw(st.permutations(range(sum(sizes))))[: len(keep)]
-    (found,) = ColdPlanner(layout, names, [Room(sum(sizes) + 1, np.array(other, int))], 1).kept
+    (found,) = ColdPlanner(layout, names, [TierSize(sum(sizes) + 1, np.array(other, int))], 1).kept
     first = [sum(a <= row < a + n for row in other) for a, n in zip(starts, sizes, strict=False)]
     wanted = [row for a, n in zip(starts, first, strict=False) for row in range(a, a + n)]
     assert (found is not None) == (other == wanted)
@@ -166,32 +168,34 @@ def test_an_id_out_of_range_is_an_error_that_names_input_and_column(wrong):
     batch = batches_of([9], [3], 3, np.random.default_rng(0))[0]
     batch.ids[2, 0] = wrong
     with pytest.raises(DataError, match=f"Input 2 has the id {wrong} in column 'c0'"):
-        next(ColdPlanner(layout, ["c0"], [Room(9, np.arange(4))], 1).place([batch], 1))
+        next(ColdPlanner(layout, ["c0"], [TierSize(9, np.arange(4))], 1).place([batch], 1))
 
 
 def test_a_batch_that_does_not_fit_is_trained_aside_and_the_next_has_its_slots():
     layout = layout_of([90])
     large, small = batches_of([90], [30, 1], 30, np.random.default_rng(0))
     placed = list(
-        ColdPlanner(layout, ["c0"], [Room(4, np.arange(1))], 2).place([small, large, small], 1)
+        ColdPlanner(layout, ["c0"], [TierSize(4, np.arange(1))], 2).place([small, large, small], 1)
     )
-    assert [one.aside for one in placed] == [False, True, False]
+    assert [one.oversized_batch for one in placed] == [False, True, False]
     last_use = 2 if int(small.ids[0, 0]) in large.ids[:, 0].tolist() else 1
     assert [one.after for one in placed[1:]] == [1, last_use]
-    first, aside, last = (one.groups[0] for one in placed)
+    first, oversized_batch, last = (one.groups[0] for one in placed)
     shared = set(first.fill_rows.tolist()) & set(large.ids[:, 0].tolist())
-    assert set(aside.fill_rows.tolist()) <= shared, "only what is in slots is lent"
+    assert set(oversized_batch.fill_rows.tolist()) <= shared, "only what is in slots is lent"
     assert sorted(last.fill_slots.tolist()) == sorted(first.fill_slots.tolist())
 
 
 @settings(max_examples=20)
 @given(st.data())
 def test_plans_made_together_need_the_room_that_each_of_them_needs(data):
-    layout, names, rooms, batches, at_once = tiers_and_batches(data, 12)
-    if not can_finish(layout, names, rooms):
+    layout, names, tier_sizes, batches, at_once = tiers_and_batches(data, 12)
+    if not can_finish(layout, names, tier_sizes):
         return
-    placed = DevicePlacement(layout, names, rooms, data.draw(st.integers(1, 6)), at_once=at_once)
-    plans = [one for one in Planner(placed).plans(batches) if not one.aside]
+    placed = DevicePlacement(
+        layout, names, tier_sizes, data.draw(st.integers(1, 6)), at_once=at_once
+    )
+    plans = [one for one in Planner(placed).plans(batches) if not one.oversized_batch]
     for first in range(0, len(plans), 5):
         some = plans[first : first + 5]
         each = [needs(plan) for plan in some]
@@ -200,9 +204,9 @@ def test_plans_made_together_need_the_room_that_each_of_them_needs(data):
 
 
 def test_what_is_made_quickly_has_every_field_of_its_class():
-    layout, rooms = layout_of([40, 30]), [Room(30, np.arange(2))]
+    layout, tier_sizes = layout_of([40, 30]), [TierSize(30, np.arange(2))]
     batches = batches_of([40, 30], [3] * 4, 3, np.random.default_rng(0), 2)
-    (plan, *_) = Planner(DevicePlacement(layout, ["c0", "c1"], rooms, 2)).plans(batches)
+    (plan, *_) = Planner(DevicePlacement(layout, ["c0", "c1"], tier_sizes, 2)).plans(batches)
     for made in (plan, plan.groups[0]):
         assert not hasattr(type(made), "__post_init__")
         assert all(hasattr(made, one.name) for one in fields(made))
@@ -211,7 +215,7 @@ def test_what_is_made_quickly_has_every_field_of_its_class():
 @settings(max_examples=30)
 @given(st.data())
 def test_as_many_rows_leave_as_were_counted_before_they_had_slots(data):
-    layout, names, rooms, batches, at_once = tiers_and_batches(data, 20)
+    layout, names, tier_sizes, batches, at_once = tiers_and_batches(data, 20)
     counted, left = [], []
     count_of, emit = ColdTier.leaving, ColdTier.emit
 
@@ -228,7 +232,7 @@ def test_as_many_rows_leave_as_were_counted_before_they_had_slots(data):
         stack.enter_context(mock.patch.object(ColdTier, "leaving", counting))
         stack.enter_context(mock.patch.object(ColdTier, "emit", emitting))
         window = data.draw(st.integers(1, 6))
-        list(ColdPlanner(layout, names, rooms, window, at_once=at_once).place(batches, 3))
+        list(ColdPlanner(layout, names, tier_sizes, window, at_once=at_once).place(batches, 3))
     assert left == counted
 
 
@@ -248,7 +252,7 @@ def test_batches_that_were_read_together_are_planned_together_where_room_is_shor
 def test_rows_that_come_again_soon_do_not_leave_because_batches_were_read_together(slots, window):
     # Nothing is kept and a few rows are looked up over and over: lookups say little of the room.
     layout, names = layout_of([1000, 1000, 1000]), ["c0", "c1", "c2"]
-    room = [Room(slots, np.arange(0))]
+    room = [TierSize(slots, np.arange(0))]
 
     def came(at_once):
         draw = np.random.default_rng(0)
@@ -261,15 +265,15 @@ def test_rows_that_come_again_soon_do_not_leave_because_batches_were_read_togeth
 
 def _placed(layout, names, slots, batches):
     return list(
-        ColdPlanner(layout, names, [Room(slots, np.arange(3))], 12, at_once=4).place(batches, 1)
+        ColdPlanner(layout, names, [TierSize(slots, np.arange(3))], 12, at_once=4).place(batches, 1)
     )
 
 
 @settings(max_examples=20)
 @given(st.data())
 def test_what_was_found_when_batches_were_read_gives_the_same_plans(data):
-    layout, names, rooms, batches, at_once = tiers_and_batches(data, 20)
-    cold = ColdPlanner(layout, names, rooms, data.draw(st.integers(1, 6)), at_once=at_once)
+    layout, names, tier_sizes, batches, at_once = tiers_and_batches(data, 20)
+    cold = ColdPlanner(layout, names, tier_sizes, data.draw(st.integers(1, 6)), at_once=at_once)
     wanted = list(map(contents, cold.place(batches, 1)))
     looked_at = {}
     for batch in batches:

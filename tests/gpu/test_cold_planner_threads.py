@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from slipstream.gpu.planning import cold_kernels as kernels
 from slipstream.gpu.planning import cold_planner as planning_cold
 from slipstream.gpu.planning.cold_planner import ColdPlanner, _Emitting
-from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tier import TierSize
 
 
 def slowly(random, work):
@@ -30,11 +30,11 @@ def slowly(random, work):
 
 def planned(data, many, longest):
     """What one thread plans for some batches, and a function that has several plan the same."""
-    layout, names, rooms, batches, at_once = tiers_and_batches(data, many)
+    layout, names, tier_sizes, batches, at_once = tiers_and_batches(data, many)
     window = data.draw(st.integers(1, longest))
 
     def by(threads):
-        cold = ColdPlanner(layout, names, rooms, window, threads, at_once)
+        cold = ColdPlanner(layout, names, tier_sizes, window, threads, at_once)
         return list(map(contents, cold.place(batches, 3)))
 
     return by(threads=False), lambda: by(threads=True)
@@ -95,10 +95,12 @@ def test_some_batches_of_many_groups_do_not_fit_and_some_are_planned_at_once():
     draw = np.random.default_rng(0)
     layout, names = layout_of([40, 30, 20], (2, 4)), ["c0", "c1", "c2"]
     batches = batches_of([40, 30, 20], [6] * 30, 6, draw, 5)
-    rooms = [Room(9, np.arange(2)), Room(7, np.arange(1))]
-    placed = list(ColdPlanner(layout, names, rooms, 5, True, 5).place(batches, 1))
-    assert {one.aside for one in placed} == {True, False}
-    one_group = ColdPlanner(layout_of([40, 30, 20]), names, [Room(60, np.arange(2))], 9, True, 5)
+    tier_sizes = [TierSize(9, np.arange(2)), TierSize(7, np.arange(1))]
+    placed = list(ColdPlanner(layout, names, tier_sizes, 5, True, 5).place(batches, 1))
+    assert {one.oversized_batch for one in placed} == {True, False}
+    one_group = ColdPlanner(
+        layout_of([40, 30, 20]), names, [TierSize(60, np.arange(2))], 9, True, 5
+    )
     assert {one.groups[0].at for one in one_group.place(batches, 1)} == {0, 1, 2, 3, 4}
 
 
@@ -114,7 +116,7 @@ def test_an_error_in_a_thread_is_raised_where_plans_are_asked_for(which, threads
         return work(*args)
 
     monkeypatch.setattr(kernels, which, fail)
-    made = ColdPlanner(layout_of([90, 7]), ["c0", "c1"], [Room(60, np.arange(3))], 3, threads)
+    made = ColdPlanner(layout_of([90, 7]), ["c0", "c1"], [TierSize(60, np.arange(3))], 3, threads)
     with pytest.raises(MemoryError, match="no memory is left"):
         list(made.place(batches, 1))
     assert not planning()
@@ -137,7 +139,7 @@ def test_the_window_goes_on_while_slots_are_handed_out(monkeypatch):
     monkeypatch.setattr(kernels, "enter", noted)
     monkeypatch.setattr(kernels, "emit", late)
     batches = batches_of([90], [5] * 12, 5, np.random.default_rng(0))
-    placed = ColdPlanner(layout_of([90]), ["c0"], [Room(80, np.arange(3))], 2, threads=True)
+    placed = ColdPlanner(layout_of([90]), ["c0"], [TierSize(80, np.arange(3))], 2, threads=True)
     assert len(list(placed.place(batches, 1))) == 12
 
 
@@ -164,7 +166,7 @@ def test_an_error_of_whoever_reads_batches_is_raised_where_plans_are_asked_for(t
 
     with pytest.raises(OSError, match="the disk is gone"):
         list(
-            ColdPlanner(layout_of([90]), ["c0"], [Room(60, np.arange(3))], 3, threads).place(
+            ColdPlanner(layout_of([90]), ["c0"], [TierSize(60, np.arange(3))], 3, threads).place(
                 read(), 1
             )
         )
@@ -174,7 +176,7 @@ def test_an_error_of_whoever_reads_batches_is_raised_where_plans_are_asked_for(t
 @pytest.mark.parametrize("taken", [0, 1, 7, 29, 30])
 def test_what_is_closed_half_way_leaves_no_thread_and_can_be_begun_again(taken):
     batches = batches_of([90, 7], [5] * 30, 5, np.random.default_rng(0), 3)
-    cold = ColdPlanner(layout_of([90, 7]), ["c0", "c1"], [Room(60, np.arange(3))], 4, True, 3)
+    cold = ColdPlanner(layout_of([90, 7]), ["c0", "c1"], [TierSize(60, np.arange(3))], 4, True, 3)
     whole = list(map(contents, cold.place(batches, 1)))
     placed = cold.place(batches, 1)
     assert [contents(batch) for batch in islice(placed, taken)] == whole[:taken]
@@ -194,7 +196,7 @@ def test_without_threads_no_batch_is_read_before_the_window_reaches_it(window, a
             read.append(batch)
             yield batch
 
-    made = ColdPlanner(layout_of([9]), ["c0"], [Room(9, np.arange(1))], window, at_once=at_once)
+    made = ColdPlanner(layout_of([9]), ["c0"], [TierSize(9, np.arange(1))], window, at_once=at_once)
     for taken, _ in enumerate(made.place(reading(), 1)):
         assert len(read) <= taken + window
 
@@ -207,7 +209,7 @@ def test_threads_read_no_more_than_a_few_times_beyond_the_window():
             read.append(batch)
             yield batch
 
-    made = ColdPlanner(layout_of([9]), ["c0"], [Room(9, np.arange(1))], window, True, at_once)
+    made = ColdPlanner(layout_of([9]), ["c0"], [TierSize(9, np.arange(1))], window, True, at_once)
     with closing(made.place(reading(), 1)) as placed:
         for taken, _ in enumerate(islice(placed, 20)):
             time.sleep(5e-3)  # they would go on meanwhile

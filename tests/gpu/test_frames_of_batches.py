@@ -37,13 +37,13 @@ def split(monkeypatch):
         def step(plan, cut):
             plan = replace(plan, parts=(cut,))
             engine.prepare(plan)
-            (said,) = (*engine.step(plan), *engine.landed())
-            engine.tables.settle()
+            (said,) = (*engine.step(plan), *engine.remaining_results())
+            engine.tables.flush()
             return said
 
         return engine, plans, step
 
-    by_gpu = lambda _, rooms: "cpu" if rooms is None else "gpu"  # noqa: E731
+    by_gpu = lambda _, tier_sizes: "cpu" if tier_sizes is None else "gpu"  # noqa: E731
     monkeypatch.setattr(plan_ahead, "kernels_for", by_gpu)
     return made
 

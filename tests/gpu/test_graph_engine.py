@@ -30,7 +30,7 @@ LARGE = ("placement.fast_memory=70%", "placement.window=3")
 @pytest.fixture(autouse=True)
 def _by_kernels_of_a_gpu(monkeypatch):
     monkeypatch.setattr(
-        plan_ahead, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu"
+        plan_ahead, "kernels_for", lambda _, tier_sizes: "cpu" if tier_sizes is None else "gpu"
     )
 
 
@@ -62,11 +62,11 @@ def test_steps_whose_rows_do_not_fit_have_the_same_bits(tmp_path, monkeypatch):
             often_chosen(monkeypatch, 4)
         tiny = config("placement.fast_memory=250B", strategy="fast", device=DEVICE)
         ours = train(data, tiny, tmp_path / "tiny", force=True)
-        assert ours["carried"]["aside"] > 0
+        assert ours["transfers"]["oversized_steps"] > 0
         whole = train(
             data, tiny.with_settings(["placement.fast_memory=100%"]), tmp_path / "whole", force=True
         )
-        assert whole["carried"]["aside"] == 0
+        assert whole["transfers"]["oversized_steps"] == 0
         assert ours["weights_digest"] == whole["weights_digest"]
 
 
@@ -89,8 +89,8 @@ def test_a_failure_in_the_background_is_an_error_and_no_thread_is_left(tmp_path,
 def test_plans_that_the_device_finishes_train_the_same(strategy, tmp_path, monkeypatch):
     data, wanted = clicks(160), config(*LARGE, strategy=strategy, device=DEVICE)
     model = build.model_of(wanted, data)
-    rooms = build.rooms_of(wanted, model.layout, data)
-    assert isinstance(build.tiered_of(wanted, model.layout, data, rooms), DevicePlacement)
+    tier_sizes = build.tier_sizes_of(wanted, model.layout, data)
+    assert isinstance(build.tiered_of(wanted, model.layout, data, tier_sizes), DevicePlacement)
     made = verify(data, wanted, 5)
     assert all(one.correct for one in made), made
     ours = train(data, wanted, tmp_path / "finished")
@@ -98,8 +98,8 @@ def test_plans_that_the_device_finishes_train_the_same(strategy, tmp_path, monke
     theirs = train(data, wanted, tmp_path / "whole")
     assert ours["weights_digest"] == theirs["weights_digest"]
     assert ours["auc"] == theirs["auc"], "scored on the device, and by the kernels of the CPU"
-    assert ours["carried"]["lookups"] == theirs["carried"]["lookups"]
-    assert ours["carried"]["hits"] + ours["carried"]["misses"] == ours["carried"]["lookups"]
+    assert ours["transfers"]["lookups"] == theirs["transfers"]["lookups"]
+    assert ours["transfers"]["hits"] + ours["transfers"]["misses"] == ours["transfers"]["lookups"]
 
 
 def test_also_with_histories():
@@ -121,7 +121,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path):
     resumed = train(data, wanted, tmp_path / "cut", resume=True)
     assert resumed["weights_digest"] == whole["weights_digest"]
     assert resumed["auc"] == whole["auc"]
-    assert resumed["carried"]["rows_in"] > 0
+    assert resumed["transfers"]["rows_in"] > 0
     told = [
         [(line["position"], line["logloss"]) for line in lines(tmp_path / name, "training")]
         for name in ("whole", "cut")
@@ -135,7 +135,7 @@ def test_a_run_ends_close_to_one_with_the_kernels_of_the_cpu(tmp_path, monkeypat
     monkeypatch.undo()
     theirs = train(data, config(*SMALL, strategy="fast"), tmp_path / "cpu")
     assert ours["logloss"] == pytest.approx(theirs["logloss"], abs=1e-4)
-    assert ours["carried"] == theirs["carried"]
+    assert ours["transfers"] == theirs["transfers"]
 
 
 def test_dense_weights_count_only_the_steps_that_moved_them(monkeypatch):
@@ -147,18 +147,18 @@ def test_dense_weights_count_only_the_steps_that_moved_them(monkeypatch):
             monkeypatch.undo()
         wanted = keys(*settings) if device else config(*SMALL, *settings, strategy="fast")
         model = build.model_of(wanted, data)
-        rooms = build.rooms_of(wanted, model.layout, data)
-        engine = build.engine_of(wanted, model, 0, rooms=rooms)
-        tiered = build.tiered_of(wanted, model.layout, data, rooms)
+        tier_sizes = build.tier_sizes_of(wanted, model.layout, data)
+        engine = build.engine_of(wanted, model, 0, tier_sizes=tier_sizes)
+        tiered = build.tiered_of(wanted, model.layout, data, tier_sizes)
         with Loader(data.train, wanted.batch_size) as loader:
             plans = list(itertools.islice(Planner(tiered).plans(loader), 4))
-        engine.tables.keep(tiered.kept())
+        engine.tables.keep(tiered.resident_rows())
         for plan in plans:
             empty = plan.step == 2
             plan = replace(plan, n_valid=0) if empty else plan
             engine.prepare(plan)
-            engine.pass_by(plan) if empty else list(engine.step(plan))
-        list(engine.landed())
+            engine.skip_step(plan) if empty else list(engine.step(plan))
+        list(engine.remaining_results())
         weights.append({name: one.cpu() for name, one in engine.dense.state_dict().items()})
         engine.tables.close()
     ours, theirs = weights
@@ -179,12 +179,12 @@ def test_what_is_added_to_logits_counts_in_the_steps_of_which_it_is_said_and_in_
         more = ("placement.fast_memory=100%",)
         wanted = keys(*more) if device else config(*SMALL, *more, strategy="fast")
         model = build.model_of(wanted, data)
-        rooms = build.rooms_of(wanted, model.layout, data)
-        engine = build.engine_of(wanted, model, 0, rooms=rooms)
-        tiered = build.tiered_of(wanted, model.layout, data, rooms)
+        tier_sizes = build.tier_sizes_of(wanted, model.layout, data)
+        engine = build.engine_of(wanted, model, 0, tier_sizes=tier_sizes)
+        tiered = build.tiered_of(wanted, model.layout, data, tier_sizes)
         with Loader(data.train, wanted.batch_size) as loader:
             plans = list(itertools.islice(Planner(tiered).plans(loader), 4))
-        engine.tables.keep(tiered.kept())
+        engine.tables.keep(tiered.resident_rows())
         said = []
         for plan in plans:
             if plan.step in (2, 3):
@@ -192,7 +192,7 @@ def test_what_is_added_to_logits_counts_in_the_steps_of_which_it_is_said_and_in_
                 plan = replace(plan, logit_offset=offset)
             engine.prepare(plan)
             said += list(engine.step(plan))
-        said += list(engine.landed())
+        said += list(engine.remaining_results())
         losses.append([one.loss for one in said])
         engine.tables.close()
     ours, theirs = losses
@@ -230,6 +230,8 @@ def test_weights_in_one_row_move_as_pytorch_moves_them(optimizer, clip):
 def test_the_engine_is_the_one_for_a_gpu():
     data, wanted = clicks(), keys()
     model = build.model_of(wanted, data)
-    engine = build.engine_of(wanted, model, 0, rooms=build.rooms_of(wanted, model.layout, data))
+    engine = build.engine_of(
+        wanted, model, 0, tier_sizes=build.tier_sizes_of(wanted, model.layout, data)
+    )
     assert isinstance(engine, GraphEngine)
     engine.tables.close()

@@ -32,7 +32,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 @pytest.fixture(autouse=True)
 def _by_kernels_of_a_gpu(monkeypatch):
     monkeypatch.setattr(
-        plan_ahead, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu"
+        plan_ahead, "kernels_for", lambda _, tier_sizes: "cpu" if tier_sizes is None else "gpu"
     )
     reported(monkeypatch, 100_000)
 
@@ -62,7 +62,7 @@ def test_threads_that_stall_at_random_change_no_bit(strategy, tmp_path, monkeypa
     for name in ("gather", "scatter", "gather_pages", "scatter_pages"):
         monkeypatch.setattr(Pool, name, stalling(getattr(Pool, name)))
     ours = train(data, wanted, tmp_path / "ours")
-    assert ours["carried"]["rows_in"] > 0
+    assert ours["transfers"]["rows_in"] > 0
     assert ours["weights_digest"] == whole["weights_digest"]
     with pytest.raises(StoppedError):
         train(data, wanted, tmp_path / "cut", hooks=stop_after(9))
@@ -271,11 +271,11 @@ def test_recordings_are_made_anew_when_plans_outgrow_their_pages(recordings, tmp
     n = np.arange(960)  # ever more rows in a batch
     data = clicks(960, columns={"user": n * n % (6 + n // 10), "ad": n * n % (2 + n // 40)})
     whole = train(data, keys("placement.fast_memory=100%"), tmp_path / "whole")
-    rooms = []
+    tier_sizes = []
 
     def just_enough(needed, before=None, **_):
         made = {name: max(1, size, (before or {}).get(name, 0)) for name, size in needed.items()}
-        rooms.append(made)
+        tier_sizes.append(made)
         return made
 
     monkeypatch.setattr(carrier, "room_for", just_enough)
@@ -283,7 +283,7 @@ def test_recordings_are_made_anew_when_plans_outgrow_their_pages(recordings, tmp
     ours = train(data, keys(strategy="bagpipe"), tmp_path / "ours", hooks=Hooks(say=said.append))
     assert not [one for one in said if "not recorded" in one], said
     assert ours["weights_digest"] == whole["weights_digest"]
-    assert len(rooms) > 2, "pages were too small several times"
+    assert len(tier_sizes) > 2, "pages were too small several times"
     if DEVICE == "cpu":
         assert len(recordings) > 2, "one pool for the first run, and several for the second"
         assert Recording.most == plan_ahead.together(keys(), []) > 1

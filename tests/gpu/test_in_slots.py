@@ -22,7 +22,7 @@ TIERS = ("placement.fast_memory=70%", "placement.window=3")
 @pytest.fixture(autouse=True)
 def _by_kernels_of_a_gpu(monkeypatch):
     monkeypatch.setattr(
-        plan_ahead, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu"
+        plan_ahead, "kernels_for", lambda _, tier_sizes: "cpu" if tier_sizes is None else "gpu"
     )
     monkeypatch.setattr(dlrm.DotInteraction, "kernel", dots)
     monkeypatch.setattr(dlrm.DotInteraction, "rows_kernel", of_rows)
@@ -63,9 +63,9 @@ def test_a_run_ends_with_the_same_bits(strategy, settings, tmp_path, monkeypatch
         asked.clear()
         monkeypatch.setattr(dlrm.Dlrm, "reads_slots", property(lambda _, reads=reads: reads))
         made.append(train(data, wanted, tmp_path / str(reads)))
-        aside = made[-1]["carried"]["aside"] > 0
-        assert aside == ("placement.fast_memory=390B" in settings)
-        assert asked == ({reads, False} if aside else {reads})
+        oversized_batch = made[-1]["transfers"]["oversized_steps"] > 0
+        assert oversized_batch == ("placement.fast_memory=390B" in settings)
+        assert asked == ({reads, False} if oversized_batch else {reads})
     ours, theirs = made
     assert ours["weights_digest"] == theirs["weights_digest"]
     assert ours["auc"] == theirs["auc"]

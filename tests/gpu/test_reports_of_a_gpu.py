@@ -22,7 +22,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 @pytest.fixture(autouse=True)
 def _by_kernels_of_a_gpu(monkeypatch):
     monkeypatch.setattr(
-        plan_ahead, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu"
+        plan_ahead, "kernels_for", lambda _, tier_sizes: "cpu" if tier_sizes is None else "gpu"
     )
 
 
@@ -48,7 +48,7 @@ def test_a_report_says_the_same_whether_its_steps_are_waited_for_or_not(
     def one_by_one(self, plans):
         for plan in plans:
             yield from step_all(self, [plan])
-            yield from self.landed()
+            yield from self.remaining_results()
 
     monkeypatch.setattr(GraphEngine, "step_all", one_by_one)
     monkeypatch.setattr(plan_ahead, "together", lambda *_: 1)

@@ -99,10 +99,13 @@ def test_who_waits_for_pages_goes_on_when_they_are_free_and_is_told_when_there_w
     assert "closed" in found[1]
 
 
-def bare(step, after=0, aside=False) -> Plan:
+def bare(step, after=0, oversized_batch=False) -> Plan:
     nothing = Moves(NONE, NONE)
     group = GroupPlan(
-        torch.empty((0, 0)), fill=nothing, evict=nothing, lent=nothing if aside else None
+        torch.empty((0, 0)),
+        fill=nothing,
+        evict=nothing,
+        borrowed=nothing if oversized_batch else None,
     )
     none = torch.zeros(1)
     return Plan(step, none, 1, step, none, none[:, None], none, None, (group,), after)
@@ -111,14 +114,14 @@ def bare(step, after=0, aside=False) -> Plan:
 @given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=30), st.integers(1, 6))
 def test_plans_of_a_stride_wait_for_none_of_its_steps_and_none_is_lost(kinds, most):
     plans = [
-        bare(step, max(0, step - before - 1), aside and step % 3 == 0)
-        for step, (before, aside) in enumerate(kinds, start=1)
+        bare(step, max(0, step - before - 1), oversized_batch and step % 3 == 0)
+        for step, (before, oversized_batch) in enumerate(kinds, start=1)
     ]
     made = [
         [one.plan for one in some] for some in bundles((QueuedPlan(p, 1.0, 0) for p in plans), most)
     ]
     assert [plan.step for some in made for plan in some] == [
-        plan.step for plan in plans if not plan.aside
+        plan.step for plan in plans if not plan.oversized_batch
     ]
     for some in made:
         assert 1 <= len(some) <= most

@@ -24,25 +24,25 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 @pytest.fixture(autouse=True)
 def _by_kernels_of_a_gpu(monkeypatch):
     monkeypatch.setattr(
-        plan_ahead, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu"
+        plan_ahead, "kernels_for", lambda _, tier_sizes: "cpu" if tier_sizes is None else "gpu"
     )
 
 
 def engine_after_some_steps(stack, data, wanted):
     """An engine whose slots hold rows that have moved."""
     model = build.model_of(wanted, data)
-    rooms = build.rooms_of(wanted, model.layout, data)
-    engine = build.engine_of(wanted, model, steps=0, rooms=rooms)
+    tier_sizes = build.tier_sizes_of(wanted, model.layout, data)
+    engine = build.engine_of(wanted, model, steps=0, tier_sizes=tier_sizes)
     stack.callback(engine.tables.close)
-    tiered = build.tiered_of(wanted, model.layout, data, rooms)
-    engine.tables.keep(tiered.kept())
+    tiered = build.tiered_of(wanted, model.layout, data, tier_sizes)
+    engine.tables.keep(tiered.resident_rows())
     with Loader(data.train, wanted.batch_size) as loader:
         for plan in Planner(tiered).plans(loader):
             engine.prepare(plan)
             list(engine.step(plan))
             if plan.step == 4:
                 break
-    list(engine.landed())
+    list(engine.remaining_results())
     return engine, Planner(build.placement_of(model.layout, data), update=False)
 
 

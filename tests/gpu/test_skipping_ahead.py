@@ -47,7 +47,7 @@ CASES = [
 @pytest.fixture(autouse=True)
 def _by_kernels_of_a_gpu(monkeypatch):
     monkeypatch.setattr(
-        plan_ahead, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu"
+        plan_ahead, "kernels_for", lambda _, tier_sizes: "cpu" if tier_sizes is None else "gpu"
     )
 
 
@@ -91,7 +91,7 @@ def test_a_run_that_plans_ahead_is_that_of_steps_one_by_one(
     for key in ("weights_digest", "auc", "inputs_trained", "inputs_skipped"):
         assert ours[key] == plain[key]
     assert said(tmp_path / "ours") == said(tmp_path / "plain") != []
-    assert (ours["carried"]["aside"] > 0) == ("fast_memory" in setting)
+    assert (ours["transfers"]["oversized_steps"] > 0) == ("fast_memory" in setting)
     assert ours["skipping"]["loss_skipped"] == plain["skipping"]["loss_skipped"]
 
 

@@ -163,10 +163,10 @@ def test_the_offset_joins_the_logit_in_the_loss_and_not_in_what_is_predicted():
 @every_optimizer
 def test_rows_that_a_mask_holds_stay_as_they_are(kind):
     engine, inputs = engine_of(*OPTIMIZERS[kind]), Batches().inputs(30)
-    moves = torch.zeros(sum(ROWS), dtype=torch.bool)
-    moves[: ROWS[0]] = True
+    mask = torch.zeros(sum(ROWS), dtype=torch.bool)
+    mask[: ROWS[0]] = True
     before = values_of(engine)
-    step(engine, plan_of(engine, inputs, moves=[moves]))
+    step(engine, plan_of(engine, inputs, masks=[mask]))
     after = values_of(engine)
     for name in (n for n in before if n.startswith("0 ")):
         assert torch.equal(before[name][ROWS[0] :], after[name][ROWS[0] :]), name

@@ -13,7 +13,7 @@ from through_tiers import assert_same_bits, in_place, step, through, tiered
 from tiered_plans import Trace, skewed
 
 from slipstream.errors import SlipstreamError
-from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tier import TierSize
 from slipstream.tables.mover import Mover
 from slipstream.tables.optimizers import Adam
 from slipstream.tables.spec import Feature, Layout, TableSpec
@@ -26,8 +26,8 @@ LAYOUT = Layout(
 
 def trace_of(steps: int, window=4, slots=(30, 7), keep=(3, 1)) -> Trace:
     batches = [skewed(LAYOUT, 3, 3, seed, 2) for seed in range(steps)]
-    rooms = [Room(size, np.arange(kept)) for size, kept in zip(slots, keep, strict=True)]
-    return Trace(LAYOUT, batches, rooms, window)
+    tier_sizes = [TierSize(size, np.arange(kept)) for size, kept in zip(slots, keep, strict=True)]
+    return Trace(LAYOUT, batches, tier_sizes, window)
 
 
 class Delayed(Mover):
@@ -77,7 +77,7 @@ def tables_with(mover, trace, **options):
     tables = tiered(trace, **options)
     tables.close()
     tables.mover = mover(tables.stores, tables.fast, lambda n, rows: tables.before_write(n, rows))
-    tables.keep(trace.placement.kept())
+    tables.keep(trace.placement.resident_rows())
     return tables
 
 
@@ -96,10 +96,10 @@ def test_thousands_of_steps_with_delays_anywhere_end_with_the_same_bits(window, 
         if chance.random() < 0.02:
             time.sleep(1e-3)
         if chance.random() < 0.01:
-            tables.settle()
+            tables.flush()
 
     through(tables, trace.plans(), sometimes)
-    tables.settle()
+    tables.flush()
     tables.close()
     assert_same_bits(tables, in_place(trace))
     assert not movers()
@@ -125,7 +125,7 @@ def test_rows_are_told_before_the_slow_store_changes_them_wherever_that_happens(
             np.testing.assert_array_equal(now[untold], known[untold])
 
     through(tables, trace.plans(), compare)
-    tables.settle()
+    tables.flush()
     compare(None)
     tables.close()
 
@@ -150,7 +150,7 @@ def test_no_row_is_read_after_a_write_back_that_failed_and_the_failure_is_not_fo
         through(tables, trace.plans())
     for _ in range(2):
         with pytest.raises(OSError, match="the write failed"):
-            tables.settle()  # what is saved now would lack rows
+            tables.flush()  # what is saved now would lack rows
     tables.close()
 
 
@@ -206,7 +206,7 @@ def test_an_interrupt_at_any_line_of_the_mover_loses_no_row(slots):
             except KeyboardInterrupt:
                 sys.settrace(None)
                 ended = 5 + moved[0]  # rows have moved before they leave
-            tables.settle()
+            tables.flush()
             tables.close()
             assert_same_bits(tables, wanted[ended])
             if left[0] >= 0:

@@ -9,7 +9,7 @@ from tables.layouts import OPTIMIZERS
 from through_tiers import assert_same_bits, in_place, through, tiered
 from tiered_plans import Trace, skewed, some_rows, traces
 
-from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tier import TierSize
 from slipstream.tables.optimizers import Adam
 from slipstream.tables.spec import Feature, Layout, TableSpec
 
@@ -20,7 +20,7 @@ STORAGES = ("fp32", "fp64", "bf16", "split-bf16")
 def test_any_tables_and_any_tier_give_the_bits_of_the_slow_store(trace):
     tables = tiered(trace)
     through(tables, trace.plans())
-    tables.settle()
+    tables.flush()
     tables.close()
     assert_same_bits(tables, in_place(trace))
 
@@ -30,14 +30,14 @@ def test_settling_now_and_then_shows_every_row_as_it_is_and_changes_nothing(trac
     tables = tiered(trace)
     wanted = Trace(trace.layout, [], [], 1)
 
-    def settle(plan):
+    def flush(plan):
         if plan.step % every == 0:
-            tables.settle()
+            tables.flush()
             part = wanted._replace(batches=trace.batches[: plan.step])
             assert_same_bits(tables, in_place(part))
 
-    through(tables, trace.plans(), settle)
-    tables.settle()
+    through(tables, trace.plans(), flush)
+    tables.flush()
     tables.close()
     assert_same_bits(tables, in_place(trace))
 
@@ -46,7 +46,7 @@ def test_settling_now_and_then_shows_every_row_as_it_is_and_changes_nothing(trac
 def test_through_the_tier_in_float64_they_are_the_reference_to_1e_9(trace):
     tables = tiered(trace)
     through(tables, trace.plans())
-    tables.settle()
+    tables.flush()
     tables.close()
     plain = in_place(trace, engine="reference")
     for left, right in zip(tables.stores, plain.stores, strict=True):
@@ -56,22 +56,22 @@ def test_through_the_tier_in_float64_they_are_the_reference_to_1e_9(trace):
 
 @given(traces(STORAGES), st.integers(0, 99))
 def test_rows_that_some_batches_do_not_move_are_the_same_in_one_tier_and_in_two(trace, seed):
-    moves = some_rows(trace.layout, seed)
+    row_filter = some_rows(trace.layout, seed)
     tables = tiered(trace)
-    through(tables, trace.plans(moves=moves))
-    tables.settle()
+    through(tables, trace.plans(row_filter=row_filter))
+    tables.flush()
     tables.close()
-    assert_same_bits(tables, in_place(trace, moves=moves))
+    assert_same_bits(tables, in_place(trace, row_filter=row_filter))
 
 
 def test_a_row_that_no_batch_moves_keeps_its_bits_in_the_fast_tier_too():
     layout = Layout((TableSpec("a", 40, 4, Adam(0.1)),), (Feature("a", "a"),))
     batches = [skewed(layout, 6, 6, seed, 2) for seed in range(20)]
-    trace = Trace(layout, batches, [Room(12, np.arange(3))], 2)
+    trace = Trace(layout, batches, [TierSize(12, np.arange(3))], 2)
     tables = tiered(trace)
     (before,) = (store.records.copy() for store in tables.stores)
-    through(tables, trace.plans(moves=lambda batch: [torch.arange(40) % 2 == 0]))
-    tables.settle()
+    through(tables, trace.plans(row_filter=lambda batch: [torch.arange(40) % 2 == 0]))
+    tables.flush()
     tables.close()
     (store,) = tables.stores
     np.testing.assert_array_equal(store.records[1::2], before[1::2])
@@ -92,10 +92,10 @@ def test_many_steps_of_every_optimizer_and_storage_have_the_same_bits(optimizer,
     )
     batches = [skewed(layout, 4, 4, seed, 2) for seed in range(60)]
     for slots, window, keep in ((49, 3, 4), (65, 99, 0), (70, 1, 65)):
-        trace = Trace(layout, batches, [Room(slots, np.arange(keep))], window)
+        trace = Trace(layout, batches, [TierSize(slots, np.arange(keep))], window)
         tables = tiered(trace)
         through(tables, trace.plans())
-        tables.settle()
+        tables.flush()
         tables.close()
         assert_same_bits(tables, in_place(trace))
 
@@ -107,16 +107,16 @@ def test_tiers_of_other_sizes_can_take_over_between_two_steps(trace, data):
     first = trace._replace(batches=trace.batches[:cut])
     tables = tiered(first)
     through(tables, first.plans())
-    tables.settle()
+    tables.flush()
     tables.close()
-    rooms = [Room(group.rows, np.arange(group.rows // 2)) for group in trace.layout.groups]
-    rest = Trace(trace.layout, trace.batches[cut:], rooms, 2)
+    tier_sizes = [TierSize(group.rows, np.arange(group.rows // 2)) for group in trace.layout.groups]
+    rest = Trace(trace.layout, trace.batches[cut:], tier_sizes, 2)
     again = tiered(rest, seed=None)
     for new, old in zip(again.stores, tables.stores, strict=True):
         new.records[:] = old.records
-    again.keep(rest.placement.kept())
+    again.keep(rest.placement.resident_rows())
     through(again, rest.plans(step=cut + 1))
-    again.settle()
+    again.flush()
     again.close()
     assert_same_bits(again, in_place(trace))
 
@@ -124,9 +124,9 @@ def test_tiers_of_other_sizes_can_take_over_between_two_steps(trace, data):
 def test_a_tier_over_a_mapped_file_is_the_same(tmp_path):
     layout = Layout((TableSpec("a", 40, 4),), (Feature("a", "a"),))
     batches = [skewed(layout, 6, 6, seed, 1) for seed in range(30)]
-    trace = Trace(layout, batches, [Room(12, np.arange(3))], 2)
+    trace = Trace(layout, batches, [TierSize(12, np.arange(3))], 2)
     tables = tiered(trace, folder=tmp_path)
     through(tables, trace.plans())
-    tables.settle()
+    tables.flush()
     tables.close()
     assert_same_bits(tables, in_place(trace))

@@ -24,9 +24,9 @@ def gpu():
     sys.path.insert(0, str(FOLDER))
     import gpu
 
-    before = build.rooms_of, build.working_set
+    before = build.tier_sizes_of, build.working_set
     yield gpu
-    build.rooms_of, build.working_set = before
+    build.tier_sizes_of, build.working_set = before
     for name in [name for name in sys.modules if name == "gpu" or name.startswith("gpu_")]:
         del sys.modules[name]
     sys.path.remove(str(FOLDER))

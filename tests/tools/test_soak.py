@@ -20,7 +20,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 def soak(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER))
     monkeypatch.setattr(
-        plan_ahead, "kernels_for", lambda _, rooms: "cpu" if rooms is None else "gpu"
+        plan_ahead, "kernels_for", lambda _, tier_sizes: "cpu" if tier_sizes is None else "gpu"
     )
     import soak
 

@@ -24,9 +24,9 @@ def fae(*settings, **keys):
 
 
 def apart_from_counts(run):
-    """What a run leaves; what was carried is counted from where this process began."""
+    """What a run leaves; transfers are counted from where this process began."""
     left = outcome(run)
-    for name in ("carried", "hot_access_share"):
+    for name in ("transfers", "hot_access_share"):
         del left["summary"][name]
     return left
 
@@ -51,8 +51,8 @@ def test_it_equals_the_same_batches_with_all_rows_in_one_place_bitwise(tmp_path)
 def test_no_batch_mixes_hot_and_cold_inputs():
     dataset, keys = skewed(), fae()
     model = build.model_of(keys, dataset)
-    rooms = build.rooms_of(keys, model.layout, dataset)
-    order = build.arranged(keys, model.layout, dataset, rooms)
+    tier_sizes = build.tier_sizes_of(keys, model.layout, dataset)
+    order = build.arranged(keys, model.layout, dataset, tier_sizes)
     hot = order._hot
     kinds = [hot(cut.numbers) for cut in iter(order.cuts(0, 16).__next__, None)]
     assert any(kind.all() for kind in kinds)

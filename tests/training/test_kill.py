@@ -82,9 +82,9 @@ def test_killed_at_random_it_ends_as_if_nothing_had_happened(kind, nursery, clic
 @pytest.mark.parametrize(
     ("strategy", "apart_from"),
     [
-        ("fae", ("carried", "hot_access_share", "hot_rows")),
+        ("fae", ("transfers", "hot_access_share", "hot_rows")),
         ("hotline", ()),
-        ("fast", ("carried", "hot_access_share", "hot_rows")),
+        ("fast", ("transfers", "hot_access_share", "hot_rows")),
     ],
 )
 def test_so_does_a_run_with_a_fast_tier(strategy, apart_from, nursery, clicks, tmp_path):

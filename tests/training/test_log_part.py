@@ -28,7 +28,7 @@ def test_every_order_has_the_examples_of_the_part_and_no_others(kind, shuffle):
     )
     keys = keys.replace(shuffle=shuffle)
     layout = build.model_of(keys, data).layout
-    order = build.arranged(keys, layout, data, build.rooms_of(keys, layout, data))
+    order = build.arranged(keys, layout, data, build.tier_sizes_of(keys, layout, data))
     numbers = []
     for cut in order.cuts(0, 16):
         numbers += list(cut.numbers)

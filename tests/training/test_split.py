@@ -47,11 +47,11 @@ def dataset_for(model):
 def stepping(keys, dataset):
     """An engine and the plans of its steps."""
     model = build.model_of(keys, dataset)
-    rooms = build.rooms_of(keys, model.layout, dataset)
-    engine = build.engine_of(keys, model, 0, rooms=rooms)
-    placement = build.tiered_of(keys, model.layout, dataset, rooms)
-    engine.tables.keep(placement.kept())
-    order = build.arranged(keys, model.layout, dataset, rooms)
+    tier_sizes = build.tier_sizes_of(keys, model.layout, dataset)
+    engine = build.engine_of(keys, model, 0, tier_sizes=tier_sizes)
+    placement = build.tiered_of(keys, model.layout, dataset, tier_sizes)
+    engine.tables.keep(placement.resident_rows())
+    order = build.arranged(keys, model.layout, dataset, tier_sizes)
     loader = Loader(dataset.train, keys.batch_size, order=order)
     return engine, Planner(placement).plans(loader)
 
@@ -71,7 +71,7 @@ def test_split_batches_equal_plain_ones_step_by_step_in_float64(model, optimizer
         assert losses[0] == pytest.approx(losses[1], abs=1e-9)
         plain.move(one)
         split.move(two)
-        split.tables.settle()
+        split.tables.flush()
         for left, right in zip(plain.tables.stores, split.tables.stores, strict=True):
             for name, values in left.views.items():
                 ours = torch.from_numpy(right.views[name].copy())
@@ -90,7 +90,7 @@ def test_rows_that_are_chosen_anew_change_no_bit(model, tmp_path):
     plain = train(dataset, keys_of("plain", model, "epochs=2"), tmp_path / "plain")
     fast = train(dataset, keys_of("fast", model, "epochs=2"), tmp_path / "fast")
     assert fast["weights_digest"] == plain["weights_digest"]
-    assert fast["carried"]["hits"] > 0
+    assert fast["transfers"]["hits"] > 0
     learned = keys_of("hotline", model, "epochs=2", "order.kind=as-is")
     assert train(dataset, learned, tmp_path / "l")["weights_digest"] == plain["weights_digest"]
 
@@ -118,7 +118,7 @@ def test_stopped_and_resumed_also_with_another_strategy(name, tmp_path):
         assert again["inputs_trained"] == whole["inputs_trained"]
         assert again["weights_digest"] == whole["weights_digest"]
         if name == "hotline":
-            assert again["carried"] == whole["carried"], "it goes on with the very plans"
+            assert again["transfers"] == whole["transfers"], "it goes on with the very plans"
     with pytest.raises(StoppedError):
         train(dataset, keys, tmp_path / "other", hooks=stop_after(9))
     other = keys_of("bagpipe", "dlrm", "epochs=2", "placement.fast_memory=90%")

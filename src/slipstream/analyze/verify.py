@@ -18,7 +18,7 @@ from slipstream.data.loader import Loader
 from slipstream.pipeline.engine import Engine
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.pipeline.schedule import rate
-from slipstream.pipeline.strategies import answers
+from slipstream.pipeline.strategies import strategy_of
 from slipstream.tables.plan import Placement, Plan, Planner
 from slipstream.tables.sizes import all_bytes
 from slipstream.tables.store import RowStore
@@ -114,7 +114,7 @@ def verify(
     build.check(config, dataset)
     config = resolved(config, build.order_of(config, dataset))
     config = config.replace(compile="off")
-    each_step = answers(config).promise == "rounding"
+    each_step = strategy_of(config).promise == "rounding"
     resident = Comparison("in float32 with all rows resident", 0.0)
     if each_step:
         allowed = ROUNDING16 if config.precision == "bf16" else ROUNDING
@@ -145,18 +145,18 @@ class _Pair:
     def __init__(self, dataset: Dataset, config: Config, kernels: str | None = None) -> None:
         self.dataset, self.config = dataset, config
         model, other = (build.model_of(config, dataset) for _ in range(2))
-        rooms = build.rooms_of(config, model.layout, dataset)
-        self.order = build.arranged(config, model.layout, dataset, rooms)
-        self.placement = build.tiered_of(config, model.layout, dataset, rooms)
+        tier_sizes = build.tier_sizes_of(config, model.layout, dataset)
+        self.order = build.arranged(config, model.layout, dataset, tier_sizes)
+        self.placement = build.tiered_of(config, model.layout, dataset, tier_sizes)
         self.resident: Placement = build.placement_of(model.layout, dataset)
-        self.ours = build.engine_of(config, model, 0, rooms=rooms)
+        self.ours = build.engine_of(config, model, 0, tier_sizes=tier_sizes)
         self.placed: Placement = self.resident
-        if kernels is not None or not gpu.uses_gpu(config, rooms):
+        if kernels is not None or not gpu.uses_gpu(config, tier_sizes):
             self.theirs = build.engine_of(config, other, 0, kernels=kernels)
         else:
             # The same kernels with every row on the device.
             whole = build.everything(model.layout)
-            self.theirs = build.engine_of(config, other, 0, rooms=whole)
+            self.theirs = build.engine_of(config, other, 0, tier_sizes=whole)
             singles = [column.name for column in dataset.schema.singles]
             self.placed = Tiered(model.layout, singles, whole, window=1)
 
@@ -172,9 +172,9 @@ class _Pair:
         loader = Loader(self.dataset.train, self.config.batch_size, order=self.order)
         read: deque[Batch] = deque()  # batches that only the strategy has received
         try:
-            self.ours.tables.keep(self.placement.kept())
+            self.ours.tables.keep(self.placement.resident_rows())
             ours = Planner(self.placement).plans(_copied(islice(loader, steps), read))
-            self.theirs.tables.keep(self.placed.kept())
+            self.theirs.tables.keep(self.placed.resident_rows())
             theirs = Planner(self.placed).plans(_emptied(read))
             for plan in gpu.prepared_one_by_one(self.ours, ours, self._factor):
                 if each_step:
@@ -213,16 +213,16 @@ class _Pair:
 
     def _settle(self) -> None:
         for engine in (self.ours, self.theirs):
-            for _ in engine.landed():
+            for _ in engine.remaining_results():
                 pass
-            engine.tables.settle()
+            engine.tables.flush()
 
     def _from_common_state(self) -> None:
         self._settle()
         pairs = zip(self.ours.tables.stores, self.theirs.tables.stores, strict=True)
         for ours, theirs in pairs:
             theirs.records[:] = ours.records
-        self.theirs.tables.keep(self.placed.kept())
+        self.theirs.tables.keep(self.placed.resident_rows())
         self.theirs.dense.load_state_dict(self.ours.dense.state_dict())
 
     def _compare(self, result: Comparison) -> None:

@@ -128,9 +128,9 @@ def _show_summary(summary: dict[str, Any], run: Path) -> None:
             f"The best possible AUC on this data is {summary['oracle_auc']:.4f}, "
             f"{summary['oracle_auc'] - summary['auc']:.4f} higher."
         )
-    if "carried" in summary:
-        per_input, waits = summary["carried"]["per_input"], summary["waits"]
-        oversized = summary["carried"]["aside"]
+    if "transfers" in summary:
+        per_input, waits = summary["transfers"]["per_input"], summary["waits"]
+        oversized = summary["transfers"]["oversized_steps"]
         print_line(
             f"Fast tier: {summary['hot_access_share']:.1%} of the rows that batches needed were "
             f"in it. For each input, {per_input['rows_in']:.3g} rows "

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from slipstream.pipeline.dense import DensePart, WeightOptimizer
     from slipstream.pipeline.engine import Engine, Loss
     from slipstream.pipeline.place.accesses import Popularity
-    from slipstream.pipeline.place.tier import Room
+    from slipstream.pipeline.place.tier import TierSize
     from slipstream.tables.plan import Placement, Plan
     from slipstream.tables.spec import Layout
     from slipstream.tables.tables import Embeddings
@@ -68,17 +68,17 @@ def peak_memory(device: str) -> int:
 # The step.
 
 
-def uses_gpu(config: Config, rooms: Sequence[Room] | None) -> bool:
+def uses_gpu(config: Config, tier_sizes: Sequence[TierSize] | None) -> bool:
     """Whether the fast tier is in the memory of a GPU, whose kernels then update its rows."""
     from slipstream.gpu.planning import plan_ahead
 
-    return plan_ahead.kernels_for(config, rooms) == "gpu"
+    return plan_ahead.kernels_for(config, tier_sizes) == "gpu"
 
 
 def build_graph_engine(
     config: Config,
     model: Model,
-    rooms: Sequence[Room],
+    tier_sizes: Sequence[TierSize],
     *,
     seed: int | None,
     parts: int = 1,
@@ -93,7 +93,7 @@ def build_graph_engine(
     Args:
         config: Device, precision and optimizers.
         model: The dense part.
-        rooms: The fast tier of each group.
+        tier_sizes: The fast tier of each group.
         seed: For the first values of rows; None leaves zeros.
         parts: Parts of a batch.
         say: Called with a sentence for the user.
@@ -109,10 +109,10 @@ def build_graph_engine(
     return graph_engine.build_graph_engine(
         config,
         model,
-        [room.slots for room in rooms],
+        [room.slots for room in tier_sizes],
         seed=seed,
         parts=parts,
-        together=1 if one_by_one else plan_ahead.together(config, rooms),
+        together=1 if one_by_one else plan_ahead.together(config, tier_sizes),
         say=say,
         tables=tables,
         dense=dense,
@@ -167,22 +167,24 @@ def least_ordering_lag(config: Config, order: InputOrder) -> int:
     return plan_ahead.least_ordering_lag(config, order)
 
 
-def plans_in_threads(config: Config, rooms: Sequence[Room] | None) -> bool:
+def plans_in_threads(config: Config, tier_sizes: Sequence[TierSize] | None) -> bool:
     """Whether threads read, plan and send batches while steps run."""
     from slipstream.gpu.planning import plan_ahead
 
-    return plan_ahead.plans_ahead(config, rooms) > 0
+    return plan_ahead.plans_ahead(config, tier_sizes) > 0
 
 
-def loader_options(config: Config, rooms: Sequence[Room] | None, inputs: int) -> LoaderOptions:
+def loader_options(
+    config: Config, tier_sizes: Sequence[TierSize] | None, inputs: int
+) -> LoaderOptions:
     """How a loader reads the batches of a run of so many inputs, page-locked for a GPU."""
     from slipstream.gpu.planning import plan_ahead
 
-    return plan_ahead.loader_options(config, rooms, inputs)
+    return plan_ahead.loader_options(config, tier_sizes, inputs)
 
 
 def device_finds_rows(
-    config: Config, layout: Layout, singles: Sequence[str], rooms: Sequence[Room]
+    config: Config, layout: Layout, singles: Sequence[str], tier_sizes: Sequence[TierSize]
 ) -> bool:
     """Whether a GPU computes the slots of the rows that stay in these tiers from their ids.
 
@@ -190,27 +192,29 @@ def device_finds_rows(
         config: Of the run.
         layout: Tables and features.
         singles: The names of the single columns, in order.
-        rooms: The fast tier of each group.
+        tier_sizes: The fast tier of each group.
     """
     from slipstream.gpu.planning.device_placement import can_finish
 
-    return uses_gpu(config, rooms) and can_finish(layout, singles, rooms)
+    return uses_gpu(config, tier_sizes) and can_finish(layout, singles, tier_sizes)
 
 
 def device_placement(
-    config: Config, layout: Layout, singles: Sequence[str], rooms: Sequence[Room]
+    config: Config, layout: Layout, singles: Sequence[str], tier_sizes: Sequence[TierSize]
 ) -> Placement:
     """Where rows are if `device_finds_rows`: the host plans only the other rows."""
     from slipstream.gpu.planning import plan_ahead
     from slipstream.gpu.planning.device_placement import DevicePlacement
 
-    window, at_once = plan_ahead.window_of(config), plan_ahead.read_at_once(config, rooms)
-    return DevicePlacement(layout, singles, rooms, window, plans_in_threads(config, rooms), at_once)
+    window, at_once = plan_ahead.window_of(config), plan_ahead.read_at_once(config, tier_sizes)
+    return DevicePlacement(
+        layout, singles, tier_sizes, window, plans_in_threads(config, tier_sizes), at_once
+    )
 
 
 def prepared_plans(
     config: Config,
-    rooms: Sequence[Room] | None,
+    tier_sizes: Sequence[TierSize] | None,
     engine: Engine,
     plans: Iterator[Plan],
     *,
@@ -223,7 +227,7 @@ def prepared_plans(
 
     Args:
         config: Of the run.
-        rooms: The fast tier of each group, if there is one.
+        tier_sizes: The fast tier of each group, if there is one.
         engine: Prepares the plans.
         plans: The plans; where threads plan, no one else may take any.
         position: Where the first plan begins.
@@ -234,7 +238,7 @@ def prepared_plans(
     """
     from slipstream.gpu.planning.plan_queue import PlanQueue
 
-    return PlanQueue(config, rooms, engine, total, foresee).plans(plans, position, stack)
+    return PlanQueue(config, tier_sizes, engine, total, foresee).plans(plans, position, stack)
 
 
 def prepared_one_by_one(
@@ -290,7 +294,7 @@ class StepSizes:
 def memory_estimate(
     config: Config,
     layout: Layout,
-    tiers: Sequence[Room] | None,
+    tiers: Sequence[TierSize] | None,
     step: StepSizes,
     *,
     popularity: Popularity,
@@ -322,7 +326,7 @@ def memory_estimate(
 
 
 def read_ahead_bytes(
-    config: Config, tiers: Sequence[Room] | None, example_bytes: float, examples: int
+    config: Config, tiers: Sequence[TierSize] | None, example_bytes: float, examples: int
 ) -> int:
     """Bytes of page-locked batches in a run of so many examples; 0 on the CPU.
 

@@ -12,7 +12,7 @@ from slipstream.gpu.transfer.bundle import BUNDLES, SCORED
 from slipstream.gpu.transfer.packing import room_for
 from slipstream.pipeline.place.accesses import Popularity
 from slipstream.pipeline.place.budget import lookups_beside, rows_beside
-from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tier import TierSize
 from slipstream.tables.spec import Layout
 from slipstream.tables.store import Record
 
@@ -29,7 +29,7 @@ _SCORED = 0.6  # activations of batches that are only scored, as a share of a st
 def memory_estimate(
     config: Config,
     layout: Layout,
-    tiers: Sequence[Room] | None,
+    tiers: Sequence[TierSize] | None,
     step: StepSizes,
     *,
     popularity: Popularity,
@@ -81,7 +81,7 @@ def memory_estimate(
 
 
 def read_ahead_bytes(
-    config: Config, tiers: Sequence[Room] | None, example_bytes: float, examples: int
+    config: Config, tiers: Sequence[TierSize] | None, example_bytes: float, examples: int
 ) -> int:
     """Page-locked blocks of batches for a GPU: read, planned and in transfer. 0 on the CPU.
 

@@ -46,7 +46,7 @@ class Engine:
         dense: The dense part.
     """
 
-    tells_first = True
+    returns_results_first = True
     """Whether results are returned before the update is applied."""
 
     def __init__(self, tables: Embeddings, dense: DensePart) -> None:
@@ -75,7 +75,7 @@ class Engine:
     def step(self, plan: Plan) -> Iterator[StepResult]:
         """Make the step of a prepared plan, and return results of steps that have finished.
 
-        The result of this step may come only with a later step or with `landed`. The caller must
+        The result of this step may come only with a later step or with `remaining_results`. The caller must
         take every result: the update follows the last one.
         """
         yield self.forward(plan)
@@ -86,13 +86,13 @@ class Engine:
         for plan in plans:
             yield from self.step(plan)
 
-    def landed(self, but: int = 0) -> Iterator[StepResult]:
+    def remaining_results(self, outstanding: int = 0) -> Iterator[StepResult]:
         """Wait for steps and return their results; on a CPU there are none to wait for.
 
         Args:
-            but: How many of the last steps may still be outstanding.
+            outstanding: How many of the last steps may still be outstanding.
         """
-        del but
+        del outstanding
         yield from ()
 
     def forward(self, plan: Plan) -> StepResult:
@@ -126,7 +126,7 @@ class Engine:
         self.dense.step(factor)
         del self._embedded
 
-    def pass_by(self, plan: Plan) -> None:
+    def skip_step(self, plan: Plan) -> None:
         """Move the rows of a plan without examples; nothing is trained."""
         self._factors.pop(plan.step, None)
         self.tables.arrive(plan)
@@ -148,7 +148,7 @@ class Engine:
             few: Whether they need few rows, so that writing back only these is less work.
         """
         del few  # on a CPU it is never less
-        self.tables.settle()
+        self.tables.flush()
         for batch in batches:
             yield batch, self.score(batch, planner)
 

@@ -85,11 +85,12 @@ def default_strategy(device: str) -> str:
     return "plain" if device == "cpu" else "fast"
 
 
-def answers(config: Config) -> Strategy:
+def strategy_of(config: Config) -> Strategy:
     """The strategy of a configuration, with the answers that it gives itself.
 
     Example:
-        >>> answers(Config(strategy="fae").with_settings(["placement.kind=lookahead"])).placement
+        >>> config = Config(strategy="fae").with_settings(["placement.kind=lookahead"])
+        >>> strategy_of(config).placement
         Tier(keep=False, window=200, learning=0.0, refresh=0.0)
     """
     check_choices(config)

@@ -40,7 +40,7 @@ class Snapshot:
             For each row the largest change of an element since the copy before, and the root mean
             square of its table's rows in the copy before.
         """
-        self._tables.settle()
+        self._tables.flush()
         moved, spread = (np.zeros(len(self.rows), dtype=np.float32) for _ in range(2))
         first = not self.exists
         for number, (group, places_of_rows, places) in enumerate(self._places):

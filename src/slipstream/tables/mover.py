@@ -80,21 +80,23 @@ class Mover:
             raise SlipstreamError(f"The rows of step {plan.step} were not prepared.")
         with self._timed():
             records = self._waited_for(self._staged[plan.step])
-            self._raise_what_failed(wait=plan.aside)  # the writes these rows wait for are done
+            self._raise_what_failed(
+                wait=plan.oversized_batch
+            )  # the writes these rows wait for are done
             for number, (group, read) in enumerate(zip(plan.groups, records, strict=True)):
                 if group.fill is not None:
                     self._put(number, group.fill, read)
-                if group.lent is not None:
-                    self._lend(number, group.lent)
+                if group.borrowed is not None:
+                    self._lend(number, group.borrowed)
             del self._staged[plan.step]
 
     def leave(self, plan: Plan) -> None:
         """Take the rows that leave out of their slots; they are written back meanwhile."""
         with self._timed():
             for number, group in enumerate(plan.groups):
-                if group.lent is not None:
-                    rows = group.lent.rows
-                    self._put(number, group.lent, self._slow[number].records[rows])
+                if group.borrowed is not None:
+                    rows = group.borrowed.rows
+                    self._put(number, group.borrowed, self._slow[number].records[rows])
             self._take_out(plan)
 
     def _take_out(self, plan: Plan) -> None:
@@ -111,7 +113,7 @@ class Mover:
         self._told = plan.step
         self._read_what_may_be()
 
-    def settle(self, only: Sequence[Array] | None = None) -> None:
+    def flush(self, only: Sequence[Array] | None = None) -> None:
         """Write every row in the fast tier back, without sending it away; some alone cost as much.
 
         Args:

@@ -13,7 +13,15 @@ from slipstream.data.batch import Batch, ListBatch
 from slipstream.errors import DataError
 from slipstream.tables.kernels import planning
 from slipstream.tables.kernels.threads import shared, shares_for
-from slipstream.tables.plan import GroupPlan, ListSlots, Moves, Moving, Placed, Touched, moving_of
+from slipstream.tables.plan import (
+    GroupPlan,
+    ListSlots,
+    Moves,
+    Placed,
+    RowFilter,
+    Touched,
+    filter_rows,
+)
 from slipstream.tables.pooling import POOLINGS
 from slipstream.tables.spec import Group, Layout
 
@@ -35,7 +43,7 @@ class Resident:
     remembers = False
     on_read = None
 
-    def kept(self) -> Sequence[Moves]:
+    def resident_rows(self) -> Sequence[Moves]:
         """Nothing: there is no fast tier."""
         return ()
 
@@ -45,13 +53,13 @@ class Resident:
         step: int,
         *,
         update: bool,
-        moves: Moving | None = None,
+        row_filter: RowFilter | None = None,
     ) -> Iterator[Placed]:
         """Where the rows of each batch are, in the slow store."""
         del step  # where a row is does not change
         for batch in batches:
-            masks = moves(batch) if update and moves is not None else None
-            groups = self.plan(batch.ids, batch.lists, batch.n_valid, update=update, moves=masks)
+            masks = row_filter(batch) if update and row_filter is not None else None
+            groups = self.plan(batch.ids, batch.lists, batch.n_valid, update=update, masks=masks)
             yield Placed(batch, groups)
 
     def plan(
@@ -61,7 +69,7 @@ class Resident:
         n_valid: int,
         *,
         update: bool = True,
-        moves: Sequence[Tensor | None] | None = None,
+        masks: Sequence[Tensor | None] | None = None,
     ) -> tuple[GroupPlan, ...]:
         """Where the rows of a batch are.
 
@@ -70,10 +78,10 @@ class Resident:
             lists: The list columns by name.
             n_valid: Inputs that are no padding.
             update: Whether rows will be moved, or only looked up.
-            moves: For each group a bool for each row: False keeps the row as it is.
+            masks: For each group a bool for each row: False keeps the row as it is.
         """
         groups = tuple(one.plan(ids.numpy(), lists, n_valid, update) for one in self._groups)
-        return moving_of(groups, moves)
+        return filter_rows(groups, masks)
 
 
 class _GroupPlanner:

@@ -127,7 +127,7 @@ class GroupPlan:
         needs: Distinct rows that the step needs, moved or not; 0 where there is one tier, and where
             the device finds out.
         kept: Rows that stay in the fast tier for good, as it is now decided.
-        lent: For a step in the slow tier though there is a fast one: the rows that it needs and
+        borrowed: For a step in the slow tier though there is a fast one: the rows that it needs and
             that are in the fast one. They are in the slow one for the step, and then in their slots
             again.
         cold: For a plan that the device finishes from the batch's ids: what it cannot know. It has
@@ -141,7 +141,7 @@ class GroupPlan:
     evict: Moves | None = None
     needs: int = 0
     kept: int = 0
-    lent: Moves | None = None
+    borrowed: Moves | None = None
     cold: ColdLookups | None = None
 
 
@@ -194,9 +194,9 @@ class Plan:
         return self.labels.shape[0]
 
     @cached_property
-    def aside(self) -> bool:
+    def oversized_batch(self) -> bool:
         """Whether its rows do not fit the fast tier, so that it is trained in the slow one."""
-        return any(group.lent is not None for group in self.groups)
+        return any(group.borrowed is not None for group in self.groups)
 
 
 def lookup_of(groups: Sequence[GroupPlan], first: int, last: int) -> tuple[GroupPlan, ...]:
@@ -214,13 +214,13 @@ def lookup_of(groups: Sequence[GroupPlan], first: int, last: int) -> tuple[Group
 
 
 Masks = Sequence[Tensor | None]
-"""For each group a bool for each of its rows, False where it stays as it is; None moves all."""
+"""For each group a bool for each of its rows, False where it stays as it is; None updates all."""
 
-Moving = Callable[[Batch], Masks | None]
-"""Says which rows a batch moves; asked once of every batch, in their order, when it is read."""
+RowFilter = Callable[[Batch], Masks | None]
+"""Which rows a batch updates; called once for every batch, in their order, when it is read."""
 
 
-def moving_of(groups: tuple[GroupPlan, ...], masks: Masks | None) -> tuple[GroupPlan, ...]:
+def filter_rows(groups: tuple[GroupPlan, ...], masks: Masks | None) -> tuple[GroupPlan, ...]:
     """The same plans with an update that leaves some rows as they are; they are still looked up."""
     if masks is None:
         return groups
@@ -260,7 +260,7 @@ class Placement(Protocol):
     def on_read(self) -> OnRead | None:
         """The function that a `Loader` calls with every block that it has read, if any."""
 
-    def kept(self) -> Sequence[Moves]:
+    def resident_rows(self) -> Sequence[Moves]:
         """For each group the rows in the fast tier, between two plans; empty without one."""
 
     def place(
@@ -269,7 +269,7 @@ class Placement(Protocol):
         step: int,
         *,
         update: bool,
-        moves: Moving | None = None,
+        row_filter: RowFilter | None = None,
     ) -> Iterator[Placed]:
         """Where the rows of each batch are; the first batch is step number `step`.
 
@@ -277,7 +277,7 @@ class Placement(Protocol):
             batches: The batches, in the order of their steps.
             step: The number of the first step.
             update: Whether rows will be moved, or only looked up.
-            moves: Which rows each batch moves; None moves all that it needs.
+            row_filter: Which rows each batch updates; None updates all that it needs.
         """
 
 
@@ -287,19 +287,21 @@ class Planner:
     Args:
         placement: Finds the rows of batches.
         update: Whether the plans are for training, or only for looking up.
-        moves: Which rows each batch moves, where it does not move all that it needs.
+        row_filter: Which rows each batch updates; None updates all that it needs.
     """
 
     def __init__(
-        self, placement: Placement, *, update: bool = True, moves: Moving | None = None
+        self, placement: Placement, *, update: bool = True, row_filter: RowFilter | None = None
     ) -> None:
         self._placement = placement
         self._update = update
-        self._moves = moves
+        self._row_filter = row_filter
 
     def plans(self, batches: Iterable[Batch], step: int = 1) -> Iterator[Plan]:
         """The plan of each batch; the first is step number `step`."""
-        placed = self._placement.place(batches, step, update=self._update, moves=self._moves)
+        placed = self._placement.place(
+            batches, step, update=self._update, row_filter=self._row_filter
+        )
         try:
             yield from self._made(placed, step)
         finally:

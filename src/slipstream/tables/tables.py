@@ -31,7 +31,7 @@ class MovesRows(Protocol):
     def keep(self, kept: Sequence[Moves], step: int = 0) -> None:
         """Bring in the rows that are there before the first step; `step` steps are done."""
 
-    def settle(self, only: Sequence[Array] | None = None) -> None:
+    def flush(self, only: Sequence[Array] | None = None) -> None:
         """Write rows in the fast tier back, without sending them away.
 
         Args:
@@ -123,14 +123,14 @@ class Embeddings:
         spent, self.mover.clock = self.mover.clock, Clock()
         return spent
 
-    def settle(self, only: Sequence[Array] | None = None) -> None:
+    def flush(self, only: Sequence[Array] | None = None) -> None:
         """Have rows in the slow store as they are now, wherever they are in use.
 
         Args:
             only: For each group the rows that must be; None are all.
         """
         if self.mover is not None:
-            self.mover.settle(only)
+            self.mover.flush(only)
 
     def close(self) -> None:
         """End what runs in the background."""

@@ -19,13 +19,18 @@ from slipstream.order import SEGMENT, Apart, InputOrder, Order, Rates, example_n
 from slipstream.pipeline.dense import DensePart, worth_compiling
 from slipstream.pipeline.engine import Engine
 from slipstream.pipeline.place.accesses import Popularity, accesses_of
-from slipstream.pipeline.place.budget import auto_bytes, least_bytes, rooms, too_small_for_all
+from slipstream.pipeline.place.budget import (
+    auto_bytes,
+    divide_budget,
+    least_bytes,
+    too_small_for_all,
+)
 from slipstream.pipeline.place.hot import HotInputs
 from slipstream.pipeline.place.popularity import Refresh
-from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.pipeline.place.working_set import WorkingSet, working_set_bound, working_set_of
-from slipstream.pipeline.strategies import Tier, answers, default_strategy
+from slipstream.pipeline.strategies import Tier, default_strategy, strategy_of
 from slipstream.skip import rule_choice
 from slipstream.skip.accesses import AccessReader
 from slipstream.skip.hot import HotRows, hot_rows
@@ -42,7 +47,7 @@ _SMALL_BATCH = 16  # so often a batch fits a fast tier for which its exact rows 
 
 def check(config: Config, dataset: Dataset) -> None:
     """Raise an error where a configuration asks for what is not there."""
-    chosen = answers(config)
+    chosen = strategy_of(config)
     if not len(dataset.train):
         raise ConfigError("There is nothing to train on: the training part has no inputs.")
     if config.early_stopping.every_inputs is not None and not len(dataset.validation):
@@ -86,26 +91,26 @@ def arranged(
     config: Config,
     layout: Layout,
     dataset: Dataset,
-    rooms: Sequence[Room] | None,
+    tier_sizes: Sequence[TierSize] | None,
     hot: HotRows | None = None,
 ) -> Order:
     """The order of a run: as it is, or with hot and cold inputs apart."""
-    base, chosen = order_of(config, dataset), answers(config)
+    base, chosen = order_of(config, dataset), strategy_of(config)
     if chosen.ordering == "cold-first":
         hot = hot or hot_of(config, layout, dataset)
         return Apart(base, hot, max(1, base.per_epoch), Rates(fixed=100), hot.digest)
     if chosen.ordering != "apart":
         return base
-    if rooms is None or chosen.placement is None or not chosen.placement.keep:
-        rooms = _rooms(config, layout, dataset, keep=True, window=1)
-    kept = HotInputs(dataset.train, layout, [room.keep for room in rooms])
+    if tier_sizes is None or chosen.placement is None or not chosen.placement.keep:
+        tier_sizes = _tier_sizes(config, layout, dataset, keep=True, window=1)
+    kept = HotInputs(dataset.train, layout, [tier_size.keep for tier_size in tier_sizes])
     lag = gpu.least_ordering_lag(config, base)
     return Apart(base, kept, SEGMENT * config.batch_size, Rates(lag), kept.digest)
 
 
 def hot_of(config: Config, layout: Layout, dataset: Dataset) -> HotRows:
     """The hot rows as skipping has them: by a sample of accesses."""
-    chosen = answers(config)
+    chosen = strategy_of(config)
     options = rule_choice(chosen.skipping, config.skip.options, chosen.ordering).hot
     order = order_of(config, dataset)
     trained = range(order.start, order.start + order.per_epoch)
@@ -136,7 +141,7 @@ def engine_of(
     steps: int,
     *,
     fresh: bool = True,
-    rooms: Sequence[Room] | None = None,
+    tier_sizes: Sequence[TierSize] | None = None,
     kernels: str | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Engine:
@@ -147,19 +152,19 @@ def engine_of(
         model: The dense part, and the layout of the tables.
         steps: How many steps there will be.
         fresh: Whether to fill the tables with first values.
-        rooms: The fast tier of each group; None without one.
+        tier_sizes: The fast tier of each group; None without one.
         kernels: cpu, reference or gpu; None chooses.
         say: Told a sentence that a user should see.
     """
-    kernels = kernels or ("gpu" if gpu.uses_gpu(config, rooms) else "cpu")
-    slots = None if rooms is None else [room.slots for room in rooms]
+    kernels = kernels or ("gpu" if gpu.uses_gpu(config, tier_sizes) else "cpu")
+    slots = None if tier_sizes is None else [tier_size.slots for tier_size in tier_sizes]
     seed = config.seed if fresh else None
     compiled = compiles(config, steps)
     if any(table.storage == "fp64" for table in model.layout.tables):
         model = model.double()  # rows for checks, and a dense part that is as exact
-    if kernels == "gpu" and rooms is not None:
+    if kernels == "gpu" and tier_sizes is not None:
         return gpu.build_graph_engine(
-            config, model, rooms, seed=seed, parts=parts_of(config), say=say
+            config, model, tier_sizes, seed=seed, parts=parts_of(config), say=say
         )
     device = config.device if kernels == "cpu" else "cpu"  # the reference is plain all through
     tables = Embeddings(model.layout, seed=seed, slots=slots, engine=kernels, device=device)
@@ -179,21 +184,21 @@ def compiles(config: Config, steps: int) -> bool:
 
 def parts_of(config: Config) -> int:
     """Parts of a batch."""
-    return 2 if answers(config).ordering == "split" else 1
+    return 2 if strategy_of(config).ordering == "split" else 1
 
 
-def everything(layout: Layout) -> list[Room]:
+def everything(layout: Layout) -> list[TierSize]:
     """A fast tier that all rows stay in."""
-    return [Room(group.rows, np.arange(group.rows)) for group in layout.groups]
+    return [TierSize(group.rows, np.arange(group.rows)) for group in layout.groups]
 
 
-def rooms_of(config: Config, layout: Layout, dataset: Dataset) -> list[Room] | None:
+def tier_sizes_of(config: Config, layout: Layout, dataset: Dataset) -> list[TierSize] | None:
     """The fast tier of each group; None for a strategy without one."""
-    tier = answers(config).placement
+    tier = strategy_of(config).placement
     if tier is None:
         return None
     window = gpu.window_of(config)
-    return _rooms(config, layout, dataset, keep=tier.keep, window=window)
+    return _tier_sizes(config, layout, dataset, keep=tier.keep, window=window)
 
 
 def fast_bytes(config: Config, layout: Layout, dataset: Dataset) -> int:
@@ -223,51 +228,51 @@ def working_set(config: Config, layout: Layout, dataset: Dataset) -> WorkingSet:
 
 
 def tiered_of(
-    config: Config, layout: Layout, dataset: Dataset, rooms: Sequence[Room] | None
+    config: Config, layout: Layout, dataset: Dataset, tier_sizes: Sequence[TierSize] | None
 ) -> Placement:
     """Where the rows of the tables live when a batch is trained."""
-    tier = answers(config).placement
-    if tier is None or rooms is None:
+    tier = strategy_of(config).placement
+    if tier is None or tier_sizes is None:
         return placement_of(layout, dataset)
     singles = [column.name for column in dataset.schema.singles]
-    window, split = gpu.window_of(config), answers(config).ordering == "split"
-    if device_finishes(config, layout, dataset, rooms):
-        return gpu.device_placement(config, layout, singles, rooms)
+    window, split = gpu.window_of(config), strategy_of(config).ordering == "split"
+    if device_finishes(config, layout, dataset, tier_sizes):
+        return gpu.device_placement(config, layout, singles, tier_sizes)
     return Tiered(
         layout,
         singles,
-        _learned(rooms) if tier.learning else rooms,
+        _learned(tier_sizes) if tier.learning else tier_sizes,
         window,
-        refresh=_refresh(config, tier, layout, dataset, rooms) if tier.keep else None,
+        refresh=_refresh(config, tier, layout, dataset, tier_sizes) if tier.keep else None,
         split=split,
     )
 
 
 def device_finishes(
-    config: Config, layout: Layout, dataset: Dataset, rooms: Sequence[Room]
+    config: Config, layout: Layout, dataset: Dataset, tier_sizes: Sequence[TierSize]
 ) -> bool:
     """Whether a GPU finds kept rows by itself, so that plans say little."""
-    tier = answers(config).placement
+    tier = strategy_of(config).placement
     singles = [column.name for column in dataset.schema.singles]
     changes = tier is None or tier.learning
-    if changes or answers(config).ordering == "split":
+    if changes or strategy_of(config).ordering == "split":
         return False
-    return gpu.device_finds_rows(config, layout, singles, rooms)
+    return gpu.device_finds_rows(config, layout, singles, tier_sizes)
 
 
-def _learned(rooms: Sequence[Room]) -> list[Room]:
+def _learned(tier_sizes: Sequence[TierSize]) -> list[TierSize]:
     """The same fast tier with nothing in it at the start."""
-    return [replace(room, keep=room.keep[:0]) for room in rooms]
+    return [replace(tier_size, keep=tier_size.keep[:0]) for tier_size in tier_sizes]
 
 
 def _refresh(
-    config: Config, tier: Tier, layout: Layout, dataset: Dataset, rooms: Sequence[Room]
+    config: Config, tier: Tier, layout: Layout, dataset: Dataset, tier_sizes: Sequence[TierSize]
 ) -> Refresh:
     """When the kept rows of a tier are chosen anew."""
     return Refresh.of(
         tier.refresh,
         order_of(config, dataset).per_epoch / config.batch_size,
-        [len(room.keep) for room in rooms],
+        [len(tier_size.keep) for tier_size in tier_sizes],
         learning=tier.learning,
         known=None if tier.learning else accesses_of(layout, dataset.counts),
         counted=len(dataset.train) / config.batch_size,
@@ -279,10 +284,10 @@ def placement_of(layout: Layout, dataset: Dataset) -> Resident:
     return Resident(layout, [column.name for column in dataset.schema.singles])
 
 
-def _rooms(
+def _tier_sizes(
     config: Config, layout: Layout, dataset: Dataset, *, keep: bool, window: int
-) -> list[Room]:
-    return rooms(
+) -> list[TierSize]:
+    return divide_budget(
         layout,
         dataset.counts,
         len(dataset.train),
@@ -291,7 +296,7 @@ def _rooms(
         batch_size=config.batch_size,
         window=window,
         needed=working_set(config, layout, dataset),
-        apart=answers(config).apart,
+        apart=strategy_of(config).apart,
     )
 
 

@@ -18,7 +18,7 @@ from slipstream.errors import ConfigError
 from slipstream.pipeline.dense import DensePart, worth_compiling
 from slipstream.pipeline.engine import StepResult, weighted_loss
 from slipstream.pipeline.schedule import rate
-from slipstream.pipeline.strategies import answers
+from slipstream.pipeline.strategies import strategy_of
 from slipstream.tables.module import EmbeddingTables
 from slipstream.tables.plan import Plan, Planner
 from slipstream.tables.spec import Embedded
@@ -149,13 +149,13 @@ class CapturedStep:
 
     def _recorded(self) -> Iterator[CapturedResult]:
         config, layout = self._config, self._tables.layout
-        rooms = build.rooms_of(config, layout, self._dataset)
-        assert rooms is not None, "the strategy was checked to have a fast tier"
+        tier_sizes = build.tier_sizes_of(config, layout, self._dataset)
+        assert tier_sizes is not None, "the strategy was checked to have a fast tier"
         rows = self._tables._embeddings
         engine = gpu.build_graph_engine(
             config,
             self._dense.model,
-            rooms,
+            tier_sizes,
             seed=None,
             say=self._say,
             tables=rows,
@@ -163,12 +163,12 @@ class CapturedStep:
             loss=self._checked_loss,
             one_by_one=True,
         )
-        placement = build.tiered_of(config, layout, self._dataset, rooms)
+        placement = build.tiered_of(config, layout, self._dataset, tier_sizes)
         try:
-            engine.tables.keep(placement.kept(), self._tables.steps)
+            engine.tables.keep(placement.resident_rows(), self._tables.steps)
             with ExitStack() as stack:
                 stack.enter_context(low_latency_interpreter())
-                parts = (config, self._dataset, self._order, rooms, placement)
+                parts = (config, self._dataset, self._order, tier_sizes, placement)
                 loader = stack.enter_context(loader_of(*parts))
                 plans = Planner(placement).plans(loader, self._tables.steps + 1)
                 sent = gpu.prepared_in_thread(engine, plans, self._factor)
@@ -176,12 +176,12 @@ class CapturedStep:
                     stepped = list(engine.step(plan))
                     self._tables.steps = plan.step
                     yield from map(_captured_result, stepped)
-                yield from map(_captured_result, engine.landed())
+                yield from map(_captured_result, engine.remaining_results())
         finally:
             try:
-                for _ in engine.landed():  # of steps that nobody asks about any more
+                for _ in engine.remaining_results():  # of steps that nobody asks about any more
                     pass
-                rows.settle()
+                rows.flush()
             finally:
                 rows.close()
                 rows.mover = None
@@ -238,7 +238,7 @@ def _checked(config: Config, dataset: Dataset, tables: EmbeddingTables) -> Confi
     gpu.check_device(config)
     if config.strategy in (None, "plain"):
         config = config.replace(strategy="fast")
-    chosen = answers(config)
+    chosen = strategy_of(config)
     if chosen.ordering != "as-is" or chosen.skipping != "none" or chosen.placement is None:
         raise ConfigError(
             f"strategy is {config.strategy}, but with a module of your own inputs are trained as "

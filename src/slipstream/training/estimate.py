@@ -16,8 +16,8 @@ from slipstream.data.layout import fixed_fields
 from slipstream.data.lookup import bytes_needed
 from slipstream.errors import ConfigError
 from slipstream.pipeline.place.accesses import Popularity
-from slipstream.pipeline.place.tier import Room
-from slipstream.pipeline.strategies import answers
+from slipstream.pipeline.place.tier import TierSize
+from slipstream.pipeline.strategies import strategy_of
 from slipstream.skip import rule_choice
 from slipstream.skip.context import used_up
 from slipstream.skip.hot import hot_bytes
@@ -82,7 +82,7 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
     layout, order = model.layout, build.order_of(config, dataset)
     decided = resolved(config, order)
     config = config.replace(skip=decided.skip)
-    tiers = build.rooms_of(config, layout, dataset)
+    tiers = build.tier_sizes_of(config, layout, dataset)
     on_device = config.device != "cpu"
     weights = sum(weight.numel() for weight in model.parameters())
     states, rows = _STATES[config.dense.optimizer], all_row_bytes(layout)
@@ -158,7 +158,7 @@ def _fast(
     layout: Layout,
     dataset: Dataset,
     config: Config,
-    tiers: Sequence[Room] | None,
+    tiers: Sequence[TierSize] | None,
     lookups: float,
     example: float,
     *,
@@ -178,14 +178,16 @@ def _fast(
     return slots + row * sum(group.rows for group in layout.groups) + in_window
 
 
-def _loader(dataset: Dataset, config: Config, example: float, tiers: Sequence[Room] | None) -> int:
+def _loader(
+    dataset: Dataset, config: Config, example: float, tiers: Sequence[TierSize] | None
+) -> int:
     """Batches that are read ahead, in use and being filled, for training and for scoring."""
     # For training on a GPU they are in page-locked memory, which is counted with it.
     loaders = 1 if gpu.plans_in_threads(config, tiers) else 2
     at_once = max(1, _READ_AT_ONCE // config.batch_size)
     batches = loaders * at_once * (math.ceil((_READ_AHEAD + 1) / at_once) + 2)
     total = batches * config.batch_size * example
-    if answers(config).ordering == "cold-first":  # an epoch's order before and after
+    if strategy_of(config).ordering == "cold-first":  # an epoch's order before and after
         total += 17 * build.order_of(config, dataset).per_epoch
     return math.ceil(total)
 
@@ -221,7 +223,7 @@ def _checkpoint(layout: Layout, dataset: Dataset, config: Config, rows: int) -> 
 
 def _skipping(layout: Layout, dataset: Dataset, config: Config) -> int:
     """Counts and decisions of a rule and its copy of hot rows; twice, since they are saved."""
-    chosen = answers(config)
+    chosen = strategy_of(config)
     choice = rule_choice(chosen.skipping, config.skip.options, chosen.ordering)
     if choice.kind is None:
         return 0

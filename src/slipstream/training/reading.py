@@ -9,7 +9,7 @@ from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
 from slipstream.order import Order
-from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tier import TierSize
 from slipstream.tables.plan import Placement
 
 
@@ -17,7 +17,7 @@ def loader_of(
     config: Config,
     dataset: Dataset,
     order: Order,
-    rooms: Sequence[Room] | None,
+    tier_sizes: Sequence[TierSize] | None,
     placement: Placement,
     wait: Callable[[], None] | None = None,
 ) -> Loader:
@@ -27,13 +27,13 @@ def loader_of(
         config: Of the run.
         dataset: What is trained on.
         order: In which order.
-        rooms: The fast tier of each group, if there is one.
+        tier_sizes: The fast tier of each group, if there is one.
         placement: Looks at batches as soon as they are read.
         wait: For a thread that reads ahead: waits until the order has decided more; None where it
             knows all from the start.
     """
-    options = gpu.loader_options(config, rooms, len(order))
-    in_threads = gpu.plans_in_threads(config, rooms)
+    options = gpu.loader_options(config, tier_sizes, len(order))
+    in_threads = gpu.plans_in_threads(config, tier_sizes)
     loader = Loader(
         dataset.train,
         config.batch_size,

@@ -8,14 +8,14 @@ from slipstream.config.section import check_choices
 from slipstream.errors import ConfigError
 from slipstream.order import InputOrder
 from slipstream.pipeline.dense import learning_rate
-from slipstream.pipeline.strategies import answers, default_strategy
+from slipstream.pipeline.strategies import default_strategy, strategy_of
 from slipstream.training import build
 
 
 def resolved(config: Config, order: InputOrder) -> Config:
     """The configuration with what it leaves open decided, so that it repeats the run."""
     config = complete(config)
-    split = answers(config).ordering == "split"
+    split = strategy_of(config).ordering == "split"
     compiled = not split and build.compiles(config, build.steps_of(config, order))
     config = config.replace(compile="on" if compiled else "off")
     return _with_skip_lag(config, len(order))
@@ -39,7 +39,7 @@ def complete(config: Config) -> Config:
 
 
 def _with_skip_lag(config: Config, inputs: int) -> Config:
-    if answers(config).skipping == "none":
+    if strategy_of(config).skipping == "none":
         return config
     least, lag = gpu.least_skip_lag(config), gpu.skip_lag(config, inputs)
     if lag < least:

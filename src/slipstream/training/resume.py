@@ -12,7 +12,7 @@ from slipstream.data.loader import Loader
 from slipstream.errors import ConfigError
 from slipstream.order import InputOrder, Order
 from slipstream.order.apart import segment_at
-from slipstream.pipeline.strategies import answers
+from slipstream.pipeline.strategies import strategy_of
 from slipstream.tables.plan import Plan, Planner
 from slipstream.training.checkpoint import WholeCheckpoint, newest
 from slipstream.training.resolved import complete
@@ -36,7 +36,7 @@ def to_go_on_with(run: Run, wanted: Config) -> Config:
         wanted = wanted.replace(compile=begun.compile)
     if wanted.skip.lag is None:
         wanted = wanted.replace(skip=wanted.skip.replace(lag=begun.skip.lag))
-    free = (*_FREE, "strategy") if answers(begun).trains_as_many(answers(wanted)) else _FREE
+    free = (*_FREE, "strategy") if strategy_of(begun).trains_as_many(strategy_of(wanted)) else _FREE
     fixed = [key for key in begun.differences(wanted) if key.partition(".")[0] not in free]
     if fixed:
         raise ConfigError(

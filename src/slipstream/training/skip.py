@@ -13,8 +13,8 @@ from slipstream.data.dataset import Dataset, Part
 from slipstream.data.loader import Loader
 from slipstream.order import Order
 from slipstream.pipeline.engine import Engine
-from slipstream.pipeline.place.tier import Room
-from slipstream.pipeline.strategies import answers
+from slipstream.pipeline.place.tier import TierSize
+from slipstream.pipeline.strategies import strategy_of
 from slipstream.skip import rule_choice
 from slipstream.skip.accesses import AccessReader
 from slipstream.skip.calendar import DueSteps
@@ -23,7 +23,7 @@ from slipstream.skip.control import SIZE
 from slipstream.skip.rule import freezes
 from slipstream.skip.skipper import Skipper
 from slipstream.skip.steps import FinishedStep
-from slipstream.tables.plan import Moving, Plan
+from slipstream.tables.plan import Plan, RowFilter
 from slipstream.tables.spec import Layout
 from slipstream.training import build
 from slipstream.training.example_scorer import ExampleScorer
@@ -50,7 +50,7 @@ class Skipping:
         config: Config,
         layout: Layout,
         dataset: Dataset,
-        rooms: Sequence[Room] | None,
+        tier_sizes: Sequence[TierSize] | None,
         engine: Engine,
     ) -> Skipping:
         """As a configuration says.
@@ -59,15 +59,15 @@ class Skipping:
             config: The configuration.
             layout: The model's tables.
             dataset: The data set.
-            rooms: The fast tier of each group, if there is one.
+            tier_sizes: The fast tier of each group, if there is one.
             engine: Rows and dense part, for rules that copy rows and for the control sample.
         """
-        chosen = answers(config)
+        chosen = strategy_of(config)
         choice = rule_choice(chosen.skipping, config.skip.options, chosen.ordering)
         if choice.kind is None:
-            return cls(build.arranged(config, layout, dataset, rooms), None)
+            return cls(build.arranged(config, layout, dataset, tier_sizes), None)
         hot = build.hot_of(config, layout, dataset) if choice.needs_hot_rows else None
-        order = build.arranged(config, layout, dataset, rooms, hot)
+        order = build.arranged(config, layout, dataset, tier_sizes, hot)
         context = RunContext(
             keys=config.skip,
             reader=AccessReader(dataset.train),
@@ -110,7 +110,7 @@ class Skipping:
         return stack.enter_context(Loader(part, batch_size, order=order)) if order else None
 
     @property
-    def moving_rows(self) -> Moving | None:
+    def row_filter(self) -> RowFilter | None:
         """Which rows a batch updates; None updates all."""
         if self._skipper is None or not freezes(self._skipper.rule):
             return None

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from slipstream.errors import SlipstreamError
-from slipstream.pipeline.place.counting import count, kept_rows, nothing_carried
+from slipstream.pipeline.place.counting import count, kept_rows, no_transfers
 from slipstream.pipeline.schedule import crossed
 from slipstream.tables.mover import Clock
 from slipstream.tables.plan import Plan
@@ -19,9 +19,9 @@ _PHASES = ("data", "plan", "transfer", "step", "evaluate")
 _CLOCKS = ("seconds", "waits")
 
 DOES_NOT_FIT = (
-    "needs more rows than the fast tier holds: such steps are made in the slow one, which is "
-    "slower and gives the same. `carried.aside` in summary.json says how many they are; with more "
-    "placement.fast_memory, or smaller batches, they are fewer."
+    "needs more rows than the fast tier holds. Such steps work in the slow tier, which is slower "
+    "and has the same result. `transfers.oversized_steps` in summary.json counts them; with more "
+    "placement.fast_memory or smaller batches there are fewer."
 )
 
 
@@ -50,7 +50,7 @@ class State:
         best_validation: The lowest logloss of the validation part.
         no_better: How many scores in a row were no better than that.
         init_from: What a warm start took over from another run, if there was one.
-        carried: What was carried between the tiers, by name.
+        transfers: Counts of rows and bytes moved between the tiers, by name.
         hot_rows: Rows that stay in the fast tier, at the last step.
         order: The arguments of the order that the position is in.
         decisions: The losses that the order has asked for, each with its number.
@@ -72,7 +72,7 @@ class State:
     best_validation: float | None = None
     no_better: int = 0
     init_from: dict[str, Any] | None = None
-    carried: dict[str, int] = field(default_factory=nothing_carried)
+    transfers: dict[str, int] = field(default_factory=no_transfers)
     hot_rows: int = 0
     order: dict[str, Any] = field(default_factory=dict)
     decisions: list[tuple[int, float]] = field(default_factory=list)
@@ -96,7 +96,7 @@ class State:
         self.before, self.position = self.position, plan.next_position
         self.step += 1
         self.inputs_trained += plan.n_valid
-        count(self.carried, plan, row_bytes)
+        count(self.transfers, plan, row_bytes)
         self.hot_rows = kept_rows(plan)
         self.seconds["step"] -= clock.seconds
         self.seconds["transfer"] += clock.seconds

@@ -66,12 +66,12 @@ def _share(point: dict[str, Any], state: State) -> float:
 
 
 def _tiers(engine: Engine, state: State) -> dict[str, Any]:
-    """What the fast tier held and what was carried, counted from plans alone."""
+    """Rows in the fast tier, and transfers between the tiers, counted from plans alone."""
     if engine.tables.mover is None:
         return {"hot_rows": 0, "hot_access_share": 0.0}
-    carried = state.carried
+    transfers = state.transfers
     return {
         "hot_rows": state.hot_rows,
-        "hot_access_share": carried["hits"] / max(1, carried["lookups"]),
-        "carried": {**carried, "per_input": per_input(carried, state.inputs_trained)},
+        "hot_access_share": transfers["hits"] / max(1, transfers["lookups"]),
+        "transfers": {**transfers, "per_input": per_input(transfers, state.inputs_trained)},
     }

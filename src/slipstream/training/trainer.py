@@ -17,7 +17,7 @@ from slipstream.data.loader import Loader
 from slipstream.errors import SlipstreamError
 from slipstream.models import Model
 from slipstream.pipeline.engine import StepResult
-from slipstream.pipeline.place.counting import found_out
+from slipstream.pipeline.place.counting import add_unplanned_lookups
 from slipstream.pipeline.schedule import crossed
 from slipstream.skip.steps import FinishedStep
 from slipstream.tables.mover import Clock
@@ -83,19 +83,19 @@ class Trainer:
         """Begin at the beginning, with another run's weights, or where a checkpoint stands."""
         gpu.reset_peak_memory(self.config.device)
         # Rows that a checkpoint brings need no first values.
-        self.rooms = build.rooms_of(self.config, self.model.layout, self.dataset)
+        self.tier_sizes = build.tier_sizes_of(self.config, self.model.layout, self.dataset)
         self.engine = build.engine_of(
             self.config,
             self.model,
             steps=0,
             fresh=found is None,
-            rooms=self.rooms,
+            tier_sizes=self.tier_sizes,
             say=self.hooks.say,
         )
         self._stack.callback(self.engine.tables.close)
         self.engine.tables.before_write = self.saver.before_update
         self.reports = Reports(
-            self.run, self.hooks, beside=not self.engine.tells_first, stack=self._stack
+            self.run, self.hooks, beside=not self.engine.returns_results_first, stack=self._stack
         )
         length, tensors = 0, None
         if found is not None:
@@ -109,7 +109,7 @@ class Trainer:
         elif warm is not None:
             self.state.init_from = warm.fill(self.engine)
         self.skipping = Skipping.of(
-            self.config, self.model.layout, self.dataset, self.rooms, self.engine
+            self.config, self.model.layout, self.dataset, self.tier_sizes, self.engine
         )
         self.order = self.skipping.order
         self.skipping.restore(self.state, tensors, self.hooks)
@@ -134,16 +134,18 @@ class Trainer:
 
     def run_through(self) -> None:
         """Train until the inputs are used up, or until validation gets no better."""
-        tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.rooms)
-        ahead = gpu.plans_in_threads(self.config, self.rooms)
+        tiered = build.tiered_of(self.config, self.model.layout, self.dataset, self.tier_sizes)
+        ahead = gpu.plans_in_threads(self.config, self.tier_sizes)
         loader = self._stack.enter_context(
-            loader_of(self.config, self.dataset, self.order, self.rooms, tiered, self.skipping.wait)
+            loader_of(
+                self.config, self.dataset, self.order, self.tier_sizes, tiered, self.skipping.wait
+            )
         )
         history = self.skipping.history(self.dataset.train, self.config.batch_size, self._stack)
         with self.state.timed("plan"):
             plans = plans_from(
                 self.state,
-                Planner(tiered, moves=self.skipping.moving_rows),
+                Planner(tiered, row_filter=self.skipping.row_filter),
                 loader,
                 lambda: loader if ahead else self._batches(loader),
                 self._stop_if_asked,
@@ -151,11 +153,11 @@ class Trainer:
                 passed=history,
             )
         # What is in the fast tier before the next plan is made: only then may a thread make it.
-        self.engine.tables.keep(tiered.kept(), self.state.step)
+        self.engine.tables.keep(tiered.resident_rows(), self.state.step)
         due_steps = self.skipping.plan_ahead() if ahead else None
         coming = gpu.prepared_plans(
             self.config,
-            self.rooms,
+            self.tier_sizes,
             self.engine,
             plans,
             position=self.state.position,
@@ -177,7 +179,7 @@ class Trainer:
             for plan in some:
                 self.state.stepped(plan, self.row_bytes, clock)
                 clock = Clock()
-                if plan.aside and self.state.carried["aside"] == 1:
+                if plan.oversized_batch and self.state.transfers["oversized_steps"] == 1:
                     self.hooks.say(f"Step {plan.step} {DOES_NOT_FIT}")
                 if plan is some[-1]:  # what is decided is told behind the reports before it
                     self._learn()
@@ -202,9 +204,9 @@ class Trainer:
     def _step(self, plans: list[Plan]) -> None:
         position = self.state.position
         if plans[0].n_valid == 0:  # all inputs up to its end were skipped: it will say nothing
-            self._hear(self.engine.landed())
-            self.engine.pass_by(plans[0])
-            self._hear(self.engine.landed())
+            self._hear(self.engine.remaining_results())
+            self.engine.skip_step(plans[0])
+            self._hear(self.engine.remaining_results())
             self._finished.append(FinishedStep(plans[0], position, plans[0].labels[:0]))
             return
         for plan in plans:
@@ -219,15 +221,17 @@ class Trainer:
                 self._stop()
             raise
         if self.skipping.on:
-            self._hear(self.engine.landed(but=self.skipping.outstanding(plans)))
+            self._hear(self.engine.remaining_results(outstanding=self.skipping.outstanding(plans)))
 
     def _hear(self, said: Iterable[StepResult]) -> None:
         """Take what steps say of their batches, in their order."""
         for loss, logits, plan, needs in said:
-            found_out(self.state.carried, needs)
+            add_unplanned_lookups(self.state.transfers, needs)
             position = self._began.pop(plan.step)
             if not math.isfinite(loss):
-                raise diverged_in(plan, loss, logits, position, moved=not self.engine.tells_first)
+                raise diverged_in(
+                    plan, loss, logits, position, moved=not self.engine.returns_results_first
+                )
             due = crossed(position, plan.next_position, self.log_every)
             self.reports.hear(plan, logits, due=due)
             if self.skipping.on:
@@ -241,7 +245,7 @@ class Trainer:
 
     def _hear_all(self) -> None:
         """Have all steps say what they have to, and learn from it."""
-        self._hear(self.engine.landed())
+        self._hear(self.engine.remaining_results())
         self._learn()
 
     def _what_is_due(self) -> None:
@@ -317,7 +321,7 @@ class Trainer:
             self._stop_if_asked()
 
         with self.state.timed("step"):
-            self._hear(self.engine.landed())
+            self._hear(self.engine.remaining_results())
         self._learn()
         with self.state.timed("evaluate"):
             mode = auc_mode(inputs)
@@ -334,7 +338,7 @@ class Trainer:
         if not self.engine.dense.finite:
             raise diverged_after(self.state.step)
         recent = self.reports.state_dict()
-        self.engine.tables.settle()
+        self.engine.tables.flush()
         skipping = self.skipping.saved(self.state)  # a snapshot under way has seen what settled
         self.saver.begin(
             self.state.step,

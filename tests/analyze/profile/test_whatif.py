@@ -9,7 +9,7 @@ from slipstream.analyze.profile.whatif import COMPARED, BatchSample, plan_outcom
 from slipstream.config import Config
 from slipstream.data.loader import Loader
 from slipstream.pipeline.place.accesses import Popularity
-from slipstream.pipeline.place.budget import share_out, too_small_for_some
+from slipstream.pipeline.place.budget import divide_among, too_small_for_some
 from slipstream.pipeline.place.working_set import count_working_set
 from slipstream.pipeline.strategies import PLACEMENTS
 from slipstream.training.build import model_of
@@ -29,25 +29,25 @@ def _sample(n, seed, model="dlrm", batches=1000):
     return dataset, BatchSample(layout, singles, drawn, needed), rows
 
 
-def _simulated(sample, rooms, window):
+def _simulated(sample, tier_sizes, window):
     """Rows copied in over the counted batches: sets of rows and nothing else."""
     rows = rows_of_batches(sample.layout, sample.singles, sample.batches)
     needs = [[set(group[b].tolist()) for group in rows] for b in range(len(sample.batches))]
-    kept = [set(room.keep.tolist()) for room in rooms]
-    free = [room.slots - len(room.keep) for room in rooms]
+    kept = [set(tier_size.keep.tolist()) for tier_size in tier_sizes]
+    free = [tier_size.slots - len(tier_size.keep) for tier_size in tier_sizes]
     inside = [set(keep) for keep in kept]
     copied = end = 0
     for now in range(len(needs)):
         while end < min(len(needs), now + window):
             wanted = [
                 set().union(*(needs[b][g] for b in range(now, end + 1))) - kept[g]
-                for g in range(len(rooms))
+                for g in range(len(tier_sizes))
             ]
-            if any(len(some) > room for some, room in zip(wanted, free, strict=True)):
+            if any(len(some) > tier_size for some, tier_size in zip(wanted, free, strict=True)):
                 break
             end += 1
         assert end > now, "a batch did not fit"
-        for g in range(len(rooms)):
+        for g in range(len(tier_sizes)):
             copied += len(needs[now][g] - inside[g]) * (now in sample.counted)
             later = set().union(*(needs[b][g] for b in range(now + 1, end)))
             inside[g] |= needs[now][g]
@@ -71,11 +71,11 @@ def test_the_hits_of_the_planner_are_those_of_a_plain_simulation(n, seed, model,
         return
     tier = PLACEMENTS[kind]
     window = window if tier.window > 1 else 1
-    rooms = share_out(
+    tier_sizes = divide_among(
         rows, examples, budget, keep=tier.keep, window_inputs=BATCH * window, needed=sample.needed
     )
     if not tier.refresh:
-        assert outcome.rows_in == _simulated(sample, rooms, window)
+        assert outcome.rows_in == _simulated(sample, tier_sizes, window)
 
 
 def test_all_rows_in_fast_memory_need_nothing_copied_once_they_are_there():

@@ -105,15 +105,15 @@ def test_an_auc_of_one_class_is_no_reason_to_fail():
 
 
 def test_on_a_cpu_it_is_said_that_a_placement_cannot_save_time():
-    group, found = results(*PLAIN, *paired("fast", (0.7,) * 3, (900,) * 3, carried=CARRIED))
+    group, found = results(*PLAIN, *paired("fast", (0.7,) * 3, (900,) * 3, transfers=CARRIED))
     assert any("On a CPU" in note for note in notes(group, found))
-    gpu = [run(s, device="cuda", carried=CARRIED) for s in ("plain", "fast")]
+    gpu = [run(s, device="cuda", transfers=CARRIED) for s in ("plain", "fast")]
     group, found = results(*gpu)
     assert not any("On a CPU" in note for note in notes(group, found))
 
 
 def test_the_csv_has_every_measure_of_every_variant():
-    _, found = results(*PLAIN, *paired("fast", (0.7, 0.72, 0.70), (1000,) * 3, carried=CARRIED))
+    _, found = results(*PLAIN, *paired("fast", (0.7, 0.72, 0.70), (1000,) * 3, transfers=CARRIED))
     head, *rows = [line.split(",") for line in as_csv([("", found)]).splitlines()]
     assert [row[1] for row in rows] == ["plain", "fast"]
     assert all(len(row) == len(head) for row in rows)
@@ -136,7 +136,7 @@ def test_a_rule_that_left_nothing_out_is_told_and_is_no_baseline():
 
 
 def test_batches_that_did_not_fit_the_fast_tier_are_reported():
-    runs = paired("fae", (0.7,) * 3, (900,) * 3, carried=CARRIED | {"aside": 5})
+    runs = paired("fae", (0.7,) * 3, (900,) * 3, transfers=CARRIED | {"oversized_steps": 5})
     assert any(
         "fae trained 5 batches of a run in the slow" in s for s in notes(*results(*PLAIN, *runs))
     )

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from slipstream.errors import ConfigError
 from slipstream.pipeline.place.accesses import Popularity
-from slipstream.pipeline.place.budget import lookups_beside, rooms, rows_beside
+from slipstream.pipeline.place.budget import divide_budget, lookups_beside, rows_beside
 from slipstream.tables.optimizers import Adam, Sgd
 from slipstream.tables.sizes import budget_bytes, row_bytes
 from slipstream.tables.spec import Feature, Layout, TableSpec
@@ -26,18 +26,18 @@ def counts(name):
 def shared_out(budget, keep=True, batch_size=64, window=2):
     inputs = int(counts("a").sum())
     options = {"keep": keep, "batch_size": batch_size, "window": window}
-    return rooms(LAYOUT, counts, inputs, budget, **options)
+    return divide_budget(LAYOUT, counts, inputs, budget, **options)
 
 
 @given(st.integers(0, 60_000), st.booleans())
 def test_what_is_given_out_never_exceeds_the_budget_but_for_a_slot_each(budget, keep):
     made = shared_out(budget, keep)
     sizes = row_bytes(LAYOUT)
-    taken = sum(room.slots * size for room, size in zip(made, sizes, strict=True))
+    taken = sum(tier_size.slots * size for tier_size, size in zip(made, sizes, strict=True))
     assert taken <= max(budget, 0) + sum(sizes)
-    for room, group in zip(made, LAYOUT.groups, strict=True):
-        assert 1 <= room.slots <= group.rows
-        assert len(room.keep) <= room.slots
+    for tier_size, group in zip(made, LAYOUT.groups, strict=True):
+        assert 1 <= tier_size.slots <= group.rows
+        assert len(tier_size.keep) <= tier_size.slots
 
 
 def test_the_rows_with_the_most_accesses_a_byte_stay():
@@ -79,8 +79,8 @@ def test_lookups_of_rows_that_do_not_stay_are_expected_as_often_as_they_are_coun
     popularity, inputs = Popularity.of(LAYOUT, counts), int(counts("a").sum())
     made = shared_out(20_000)
     found = lookups_beside(popularity, made, inputs, 128)
-    for room, accesses, one in zip(made, popularity.accesses, found, strict=True):
-        others = np.delete(accesses, room.keep)
+    for tier_size, accesses, one in zip(made, popularity.accesses, found, strict=True):
+        others = np.delete(accesses, tier_size.keep)
         assert one == pytest.approx(others.sum() / inputs * 128)
     assert found[0] > rows_beside(popularity, made, inputs, 128)[0], "some rows come twice"
     nothing = shared_out(20_000, keep=False)
@@ -89,8 +89,8 @@ def test_lookups_of_rows_that_do_not_stay_are_expected_as_often_as_they_are_coun
 
 def test_everything_fits_in_a_budget_of_everything():
     whole = budget_bytes("100%", LAYOUT)
-    assert [len(room.keep) for room in shared_out(whole)] == [1050, 1000]
-    assert [room.slots for room in shared_out(10 * whole, keep=False)] == [1050, 1000]
+    assert [len(tier_size.keep) for tier_size in shared_out(whole)] == [1050, 1000]
+    assert [tier_size.slots for tier_size in shared_out(10 * whole, keep=False)] == [1050, 1000]
 
 
 def test_a_budget_is_a_size_or_a_share_optimizer_state_counted():

@@ -29,11 +29,11 @@ def _hit_rates(dataset, config):
     the twentieth before.
     """
     layout = build.model_of(config, dataset).layout
-    rooms = build.rooms_of(config, layout, dataset)
+    tier_sizes = build.tier_sizes_of(config, layout, dataset)
     steps = build.steps_of(config, build.order_of(config, dataset))
     bounds = [steps * part // PARTS for part in range(1, PARTS + 1)]
     reached, recomputed, hits, needed = [], [], 0, 0
-    for plan in _plans(dataset, config, build.tiered_of(config, layout, dataset, rooms)):
+    for plan in _plans(dataset, config, build.tiered_of(config, layout, dataset, tier_sizes)):
         needed += sum(group.needs for group in plan.groups)
         hits += sum(group.needs - len(group.fill.rows) for group in plan.groups)
         if plan.step in bounds:
@@ -47,7 +47,9 @@ def _hit_rates(dataset, config):
         if plan.step in bounds:
             kept = sum(int(n[rows].sum()) for n, rows in zip(uses, popular, strict=True))
             recomputed.append(kept / sum(int(counts.sum()) for counts in uses))
-            popular = [_top(n, len(room.keep)) for n, room in zip(uses, rooms, strict=True)]
+            popular = [
+                _top(n, len(tier_size.keep)) for n, tier_size in zip(uses, tier_sizes, strict=True)
+            ]
             for counts in uses:
                 counts[:] = 0
     return np.mean(reached[1:]), np.mean(recomputed[1:])

@@ -15,9 +15,9 @@ from slipstream.pipeline.place import working_set as working_sets
 from slipstream.pipeline.place.accesses import Popularity
 from slipstream.pipeline.place.budget import (
     auto_bytes,
+    divide_among,
     least_bytes,
-    rooms,
-    share_out,
+    tier_sizes,
     too_small_for_all,
     too_small_for_some,
 )
@@ -26,7 +26,7 @@ from slipstream.pipeline.place.working_set import WorkingSet, count_working_set,
 from slipstream.tables.plan import Planner
 from slipstream.tables.sizes import budget_bytes, row_bytes
 from slipstream.training import build
-from slipstream.training.build import check, model_of, rooms_of, working_set
+from slipstream.training.build import check, model_of, tier_sizes_of, working_set
 from slipstream.training.loop import train
 
 
@@ -53,7 +53,7 @@ def test_any_budget_from_the_least_on_fits_every_batch(dataset, model, batch_siz
     least = least_bytes(rows.sizes, largest)
     budget = data.draw(st.just(least) | st.integers(least, max(least, 2 * rows.bytes)))
     window, keep = data.draw(st.integers(1, 9)), data.draw(st.booleans())
-    made = share_out(
+    made = divide_among(
         rows,
         len(dataset.train),
         budget,
@@ -61,14 +61,14 @@ def test_any_budget_from_the_least_on_fits_every_batch(dataset, model, batch_siz
         window_inputs=batch_size * window,
         needed=needed,
     )
-    used = sum(room.slots * size for room, size in zip(made, rows.sizes, strict=True))
+    used = sum(tier_size.slots * size for tier_size, size in zip(made, rows.sizes, strict=True))
     assert used <= budget
     planner = Planner(Tiered(layout, singles, made, window))
-    assert [plan.aside for plan in planner.plans(batches)] == [False] * len(batches)
+    assert [plan.oversized_batch for plan in planner.plans(batches)] == [False] * len(batches)
     assert too_small_for_some(rows.sizes, largest, least - 1)
     less = data.draw(st.integers(0, least - 1))
-    made = share_out(rows, 1, less, keep=keep, window_inputs=batch_size * window, needed=needed)
-    used = sum(room.slots * size for room, size in zip(made, rows.sizes, strict=True))
+    made = divide_among(rows, 1, less, keep=keep, window_inputs=batch_size * window, needed=needed)
+    used = sum(tier_size.slots * size for tier_size, size in zip(made, rows.sizes, strict=True))
     assert used <= less + sum(rows.sizes), "a slot each there always is"
     planner = Planner(Tiered(layout, singles, made, window))
     assert len(list(planner.plans(batches))) == len(batches)
@@ -107,7 +107,7 @@ def test_a_budget_too_small_is_refused_before_the_folder_is_made_and_the_least_w
     enough = chosen.with_settings([f"placement.fast_memory={least}"])
     summary = train(dataset, enough, tmp_path / "run")
     assert summary["inputs_trained"] == len(dataset.train)
-    assert 0 < summary["carried"]["aside"] < 15, "of 15 batches"
+    assert 0 < summary["transfers"]["oversized_steps"] < 15, "of 15 batches"
     plain = train(dataset, config(), tmp_path / "plain")
     assert summary["weights_digest"] == plain["weights_digest"]
     one_less = chosen.with_settings([f"placement.fast_memory={int(least[:-1]) - 1}B"])
@@ -135,7 +135,7 @@ def test_the_least_fits_every_batch_also_apart_and_with_rows_that_are_chosen(
     least = least_bytes(row_bytes(layout), working_set(keys, layout, dataset).largest)
     keys = keys.with_settings([f"placement.fast_memory={int(more * least)}B"])
     check(keys, dataset)
-    made = rooms_of(keys, layout, dataset)
+    made = tier_sizes_of(keys, layout, dataset)
     sizes = row_bytes(layout)
     assert sum(r.slots * size for r, size in zip(made, sizes, strict=True)) <= int(more * least)
     order = build.arranged(keys, layout, dataset, made)
@@ -144,7 +144,7 @@ def test_the_least_fits_every_batch_also_apart_and_with_rows_that_are_chosen(
     with Loader(dataset.train, batch_size, order=order) as loader:
         for plan in planner.plans(loader):
             trained += plan.n_valid
-            assert name == "fae" or not plan.aside
+            assert name == "fae" or not plan.oversized_batch
             number = order.pending_decision(plan.next_position)
             if number is not None:
                 order.report_loss(number, 0.5)
@@ -157,11 +157,13 @@ def test_cold_inputs_bring_more_rows_than_inputs_at_random():
     many = {"keep": True, "batch_size": 16, "window": 2}
     budget = budget_bytes("60%", layout)
     plain, apart = (
-        rooms(layout, dataset.counts, len(dataset.train), budget, **many, apart=one)
+        tier_sizes(layout, dataset.counts, len(dataset.train), budget, **many, apart=one)
         for one in (False, True)
     )
-    assert sum(len(room.keep) for room in apart) < sum(len(room.keep) for room in plain)
-    assert sum(len(room.keep) for room in apart) > 0
+    assert sum(len(tier_size.keep) for tier_size in apart) < sum(
+        len(tier_size.keep) for tier_size in plain
+    )
+    assert sum(len(tier_size.keep) for tier_size in apart) > 0
 
 
 def test_the_needed_rows_are_found_exactly_only_where_it_matters():
@@ -206,8 +208,8 @@ def test_auto_keeps_rows_for_the_stated_share_and_leaves_room_for_a_batch():
     assert budget == rows.bytes_for(0.95) + 2 * rows.sizes[0]
     assert rows.coverage(budget) >= 0.95
     assert auto_bytes(rows, [10**6]) == rows.bytes
-    (room,) = rooms_of(chosen, layout, dataset)
-    assert 0 < len(room.keep) <= room.slots
+    (tier_size,) = tier_sizes_of(chosen, layout, dataset)
+    assert 0 < len(tier_size.keep) <= tier_size.slots
 
 
 def test_sizes_are_read_as_they_are_written():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from slipstream.data.batch import Batch
 from slipstream.pipeline.place.popularity import Popular, Refresh
-from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.tables.spec import Feature, Layout, TableSpec
 
@@ -48,10 +48,10 @@ def batches(count, size, seed, drift=0):
     seed=st.integers(0, 9),
 )
 def test_plans_hold_whatever_is_chosen(size, window, kept, every, first, decay, split, seed):
-    room = Room(kept + 2 * size + 1, np.arange(kept, dtype=np.int64))
+    tier_size = TierSize(kept + 2 * size + 1, np.arange(kept, dtype=np.int64))
     refresh = Refresh(first, every, [kept], decay)
-    tiered = Tiered(LAYOUT, SINGLES, [room], window, refresh=refresh, split=split)
-    (moves,) = tiered.kept()
+    tiered = Tiered(LAYOUT, SINGLES, [tier_size], window, refresh=refresh, split=split)
+    (moves,) = tiered.resident_rows()
     row_of = dict(zip(moves.slots.tolist(), moves.rows.tolist(), strict=True))
     left_after: dict[int, int] = {}
     given_batches = list(batches(25, size, seed, drift=2))
@@ -71,12 +71,12 @@ def test_plans_hold_whatever_is_chosen(size, window, kept, every, first, decay, 
             assert row not in row_of.values(), "a row has one place"
             assert left_after.get(row, 0) <= one.after, "no read overtakes its write"
             row_of[slot] = row
-        assert len(row_of) <= room.slots
+        assert len(row_of) <= tier_size.slots
         assert [[row_of[slot] for slot in some] for some in slots] == wanted
         for row, slot in zip(group.evict.rows.tolist(), group.evict.slots.tolist(), strict=True):
             assert row_of.pop(slot) == row
             left_after[row] = step
-    again = Tiered(LAYOUT, SINGLES, [room], window, refresh=refresh, split=split)
+    again = Tiered(LAYOUT, SINGLES, [tier_size], window, refresh=refresh, split=split)
     for one, two in zip(placed, again.place(given_batches, 1, update=True), strict=True):
         assert torch.equal(one.groups[0].slots, two.groups[0].slots)
         assert np.array_equal(one.groups[0].evict.rows, two.groups[0].evict.rows)
@@ -84,8 +84,8 @@ def test_plans_hold_whatever_is_chosen(size, window, kept, every, first, decay, 
 
 def test_kept_rows_follow_what_is_popular():
     def misses(refresh):
-        room = Room(24, np.arange(8, dtype=np.int64))
-        placed = Tiered(LAYOUT, SINGLES, [room], 1, refresh=refresh).place(
+        tier_size = TierSize(24, np.arange(8, dtype=np.int64))
+        placed = Tiered(LAYOUT, SINGLES, [tier_size], 1, refresh=refresh).place(
             batches(400, 6, 0, drift=0.1), 1, update=True
         )
         return sum(len(one.groups[0].fill.rows) for one in placed)

@@ -57,8 +57,8 @@ def test_touched_rows_are_distinct_and_have_their_gradients_in_input_order(layou
 def test_a_row_that_must_not_move_is_absent():
     layout = Layout((TableSpec("a", 5, 2),), (Feature("a", "a"),))
     ids = torch.tensor([[1], [3], [1], [4]], dtype=torch.int32)
-    moves = torch.tensor([True, False, True, True, True])
-    (plan,) = placement_of(layout).plan(ids, {}, 4, moves=[moves])
+    mask = torch.tensor([True, False, True, True, True])
+    (plan,) = placement_of(layout).plan(ids, {}, 4, masks=[mask])
     assert plan.touched.rows.tolist() == [3, 4]
     assert plan.slots.tolist() == [[1, 3, 1, 4]], "it is still looked up"
 

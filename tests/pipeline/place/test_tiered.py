@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tiered_plans import Trace, simulated, skewed, some_rows, traces
 
 from slipstream.errors import ConfigError
-from slipstream.pipeline.place.counting import count, nothing_carried, per_input
-from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.counting import count, no_transfers, per_input
+from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.tables.spec import Feature, Layout, TableSpec
 
@@ -24,7 +24,7 @@ def trace_of(ids, slots, window, keep=NOTHING) -> Trace:
         batch = skewed(ONE, len(one), len(one), 0, 1)
         batch.ids[:, 0] = torch.tensor(one, dtype=torch.int32)
         batches.append(batch)
-    return Trace(ONE, batches, [Room(slots, np.asarray(keep, dtype=np.int64))], window)
+    return Trace(ONE, batches, [TierSize(slots, np.asarray(keep, dtype=np.int64))], window)
 
 
 def moved(plan):
@@ -36,9 +36,9 @@ def moved(plan):
 class Tier:
     """The fast tier of one group, as the plans say it becomes: asserts every law on the way."""
 
-    def __init__(self, room: Room):
-        self.room, self.keep = room, set(room.keep.tolist())
-        self.slot_of = dict(zip(room.keep.tolist(), range(len(room.keep)), strict=True))
+    def __init__(self, tier_size: TierSize):
+        self.tier_size, self.keep = tier_size, set(tier_size.keep.tolist())
+        self.slot_of = dict(zip(tier_size.keep.tolist(), range(len(tier_size.keep)), strict=True))
         self.left: dict[int, int] = {}
 
     def arrive(self, fill, plan) -> None:
@@ -47,16 +47,18 @@ class Tier:
         assert len(set(slots)) == len(slots)
         assert not set(rows) & self.slot_of.keys(), "a row has one place"
         assert not set(slots) & set(self.slot_of.values()), "a slot is free before it is used again"
-        assert all(0 <= slot < self.room.slots for slot in slots)
+        assert all(0 <= slot < self.tier_size.slots for slot in slots)
         assert plan.after < plan.step
         assert all(self.left.get(row, 0) <= plan.after for row in rows), "no read before its write"
         self.slot_of |= dict(zip(rows, slots, strict=True))
-        assert len(self.slot_of) <= self.room.slots
+        assert len(self.slot_of) <= self.tier_size.slots
 
     def lend(self, group, rows, plan) -> None:
         """A batch that does not fit changes its rows in the slow tier."""
-        lent = dict(zip(group.lent.rows.tolist(), group.lent.slots.tolist(), strict=True))
-        assert lent == {row: self.slot_of[row] for row in rows if row in self.slot_of}
+        borrowed = dict(
+            zip(group.borrowed.rows.tolist(), group.borrowed.slots.tolist(), strict=True)
+        )
+        assert borrowed == {row: self.slot_of[row] for row in rows if row in self.slot_of}
         assert group.fill is None
         assert plan.after == plan.step - 1
         self.left |= {row: plan.step for row in rows if row not in self.slot_of}
@@ -78,17 +80,17 @@ class Tier:
 def test_every_row_has_one_place_and_is_there_when_its_batch_comes(trace, step):
     plans = trace.plans(step)
     assert [plan.step for plan in plans] == list(range(step, step + len(trace.batches)))
-    assert [plan.aside for plan in plans] == [not fits for fits in trace.fits]
-    tiers = [Tier(room) for room in trace.rooms]
-    for kept, tier in zip(trace.placement.kept(), tiers, strict=True):
+    assert [plan.oversized_batch for plan in plans] == [not fits for fits in trace.fits]
+    tiers = [Tier(tier_size) for tier_size in trace.tier_sizes]
+    for kept, tier in zip(trace.placement.resident_rows(), tiers, strict=True):
         assert dict(zip(kept.rows.tolist(), kept.slots.tolist(), strict=True)) == tier.slot_of
     for plan, wanted in zip(plans, trace.resident, strict=True):
         for tier, group, rows in zip(tiers, plan.groups, wanted, strict=True):
-            if plan.aside:
+            if plan.oversized_batch:
                 tier.lend(group, rows.touched.rows.tolist(), plan)
             else:
                 tier.arrive(group.fill, plan)
-            place = (lambda found: found) if plan.aside else tier.places
+            place = (lambda found: found) if plan.oversized_batch else tier.places
             torch.testing.assert_close(group.slots, place(rows.slots))
             assert group.lists.keys() == rows.lists.keys()
             for number, one in group.lists.items():
@@ -115,33 +117,33 @@ def test_rows_come_and_leave_as_a_plain_simulation_says(trace):
 
 @given(traces())
 def test_counts_are_those_of_a_plain_simulation(trace):
-    sizes = [4 * (number + 1) for number in range(len(trace.rooms))]
-    carried = nothing_carried()
+    sizes = [4 * (number + 1) for number in range(len(trace.tier_sizes))]
+    transfers = no_transfers()
     for plan in trace.plans():
-        count(carried, plan, sizes)
+        count(transfers, plan, sizes)
     needed = sum(len(rows) for groups in trace.rows for rows in groups)
     steps = simulated(trace)
     groups = range(len(sizes))
     fills = [sum(len(one.fill[n]) for one in steps) for n in groups]
     evicts = [sum(len(one.evict[n]) for one in steps) for n in groups]
-    aside = [rows for rows, fits in zip(trace.rows, trace.fits, strict=True) if not fits]
-    keep = [set(room.keep.tolist()) for room in trace.rooms]
-    lent = [sum(len(rows[n] & keep[n]) for rows in aside) for n in groups]
-    missed = sum(fills) + sum(len(rows) for one in aside for rows in one)
-    assert carried == {
+    oversized_batch = [rows for rows, fits in zip(trace.rows, trace.fits, strict=True) if not fits]
+    keep = [set(tier_size.keep.tolist()) for tier_size in trace.tier_sizes]
+    borrowed = [sum(len(rows[n] & keep[n]) for rows in oversized_batch) for n in groups]
+    missed = sum(fills) + sum(len(rows) for one in oversized_batch for rows in one)
+    assert transfers == {
         "lookups": needed,
         "hits": needed - missed,
         "misses": missed,
-        "rows_in": sum(fills) + sum(lent),
-        "rows_out": sum(evicts) + sum(lent),
-        "bytes_in": sum((fills[n] + lent[n]) * sizes[n] for n in groups),
-        "bytes_out": sum((evicts[n] + lent[n]) * sizes[n] for n in groups),
-        "stalls": sum(0 < one.after == at for at, one in enumerate(steps)),
-        "aside": len(aside),
+        "rows_in": sum(fills) + sum(borrowed),
+        "rows_out": sum(evicts) + sum(borrowed),
+        "bytes_in": sum((fills[n] + borrowed[n]) * sizes[n] for n in groups),
+        "bytes_out": sum((evicts[n] + borrowed[n]) * sizes[n] for n in groups),
+        "dependent_steps": sum(0 < one.after == at for at, one in enumerate(steps)),
+        "oversized_steps": len(oversized_batch),
     }
-    assert carried["rows_in"] == carried["rows_out"], "what came has left when all is done"
+    assert transfers["rows_in"] == transfers["rows_out"], "what came has left when all is done"
     inputs = sum(batch.n_valid for batch in trace.batches)
-    assert per_input(carried, inputs)["hits"] == carried["hits"] / max(1, inputs)
+    assert per_input(transfers, inputs)["hits"] == transfers["hits"] / max(1, inputs)
 
 
 def same(one, other) -> None:
@@ -149,7 +151,7 @@ def same(one, other) -> None:
     for left, right in zip(one, other, strict=True):
         assert left.after == right.after
         for a, b in zip(left.groups, right.groups, strict=True):
-            for x, y in ((a.fill, b.fill), (a.evict, b.evict), (a.lent, b.lent)):
+            for x, y in ((a.fill, b.fill), (a.evict, b.evict), (a.borrowed, b.borrowed)):
                 if x is None or y is None:
                     assert x is y
                     continue
@@ -179,15 +181,15 @@ def test_batches_that_are_only_looked_up_are_placed_alike_and_move_nothing(trace
 
 
 def carried_by(plans):
-    carried = nothing_carried()
+    transfers = no_transfers()
     for plan in plans:
-        count(carried, plan, [4] * len(plan.groups))
-    return carried
+        count(transfers, plan, [4] * len(plan.groups))
+    return transfers
 
 
 @given(traces(), st.integers(0, 99))
 def test_rows_that_a_batch_does_not_move_come_and_leave_as_if_it_did(trace, seed):
-    plans, frozen = trace.plans(), trace.plans(moves=some_rows(trace.layout, seed))
+    plans, frozen = trace.plans(), trace.plans(row_filter=some_rows(trace.layout, seed))
     same(plans, frozen)
     assert carried_by(plans) == carried_by(frozen)
     masks = some_rows(trace.layout, seed)
@@ -210,11 +212,11 @@ def test_each_batch_is_asked_once_and_in_order_which_rows_it_moves():
     trace = trace_of([[0, 1], [1, 2], [2], [0]], slots=4, window=2)
     asked = []
 
-    def moves(batch):
+    def row_filter(batch):
         asked.append(batch.ids[0, 0].item())
         return [torch.arange(9) != 1]
 
-    plans = trace.plans(moves=moves)
+    plans = trace.plans(row_filter=row_filter)
     assert asked == [0, 1, 2, 0]
     slots = [{**moved(plan)[0]} for plan in plans]
     assert [len(plan.groups[0].touched.rows) for plan in plans] == [1, 1, 1, 1]
@@ -225,10 +227,10 @@ def test_each_batch_is_asked_once_and_in_order_which_rows_it_moves():
 def test_a_batch_that_does_not_fit_is_trained_in_the_slow_tier_and_the_others_are_not():
     trace = trace_of([[0, 1], [2, 3, 4, 8], [4], [0]], slots=3, window=2, keep=[8])
     plans = trace.plans()
-    assert [plan.aside for plan in plans] == [False, True, False, False]
+    assert [plan.oversized_batch for plan in plans] == [False, True, False, False]
     (group,) = plans[1].groups
     assert group.slots.tolist() == [[2, 3, 4, 8]], "rows where they are in the slow store"
-    assert group.lent.rows.tolist() == [8], "it is in the fast tier, and there again afterwards"
+    assert group.borrowed.rows.tolist() == [8], "it is in the fast tier, and there again afterwards"
     assert [plan.after for plan in plans] == [0, 1, 2, 1]
     assert plans[1].parts == ()
 
@@ -240,8 +242,8 @@ def test_a_batch_that_does_not_fit_in_one_group_is_trained_in_the_slow_tier_in_a
     )
     batch = skewed(layout, 4, 4, 0, 1)
     batch.ids[:, 1] = torch.arange(4)
-    rooms = [Room(80, NOTHING), Room(2, NOTHING)]
-    (one,) = Tiered(layout, ["wide", "narrow"], rooms, 3).place([batch], 1, update=True)
+    tier_sizes = [TierSize(80, NOTHING), TierSize(2, NOTHING)]
+    (one,) = Tiered(layout, ["wide", "narrow"], tier_sizes, 3).place([batch], 1, update=True)
     assert all(group.fill is None for group in one.groups)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.errors import ConfigError, did_you_mean
-from slipstream.pipeline.strategies import answers
+from slipstream.pipeline.strategies import strategy_of
 from slipstream.skip import RULES
 from slipstream.skip.registry import option_names
 
@@ -69,7 +69,7 @@ def scaled_to(config: Config, dataset: Dataset) -> Config:
     elements *= int(config.model.options.get("dim", 16))
     if elements * 4 * _HOT_SHARE < _HOT_BYTES:
         scaled["hot_memory"] = f"{_HOT_SHARE:.0%}"
-    chosen = answers(config)
+    chosen = strategy_of(config)
     names = option_names(chosen.skipping, chosen.ordering)
     options = {name: value for name, value in scaled.items() if name in names}
     return config.replace(skip=config.skip.replace(options=options | config.skip.options))

@@ -9,8 +9,8 @@ from typing import Any
 
 from slipstream.data.batch import Batch
 from slipstream.pipeline.place.accesses import Popularity
-from slipstream.pipeline.place.budget import share_out
-from slipstream.pipeline.place.counting import count, nothing_carried
+from slipstream.pipeline.place.budget import divide_among
+from slipstream.pipeline.place.counting import count, no_transfers
 from slipstream.pipeline.place.popularity import Refresh
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.pipeline.place.working_set import WorkingSet
@@ -102,7 +102,7 @@ def plan_outcome(
     assert tier is not None, "a compared placement has a fast tier"
     if window is None or tier.window == 1:
         window = tier.window
-    rooms = share_out(
+    tier_sizes = divide_among(
         popularity,
         examples,
         budget,
@@ -112,11 +112,11 @@ def plan_outcome(
     )
     refresh = None
     if tier.keep:
-        batches, most = examples / batch_size, [len(room.keep) for room in rooms]
+        batches, most = examples / batch_size, [len(room.keep) for room in tier_sizes]
         known = popularity.accesses
         refresh = Refresh.of(tier.refresh, batches, most, known=known, counted=batches)
-    tiered = Tiered(sample.layout, sample.singles, rooms, window, refresh=refresh)
-    counts = nothing_carried()
+    tiered = Tiered(sample.layout, sample.singles, tier_sizes, window, refresh=refresh)
+    counts = no_transfers()
     for number, plan in enumerate(Planner(tiered).plans(sample.batches)):
         if number in sample.counted:
             count(counts, plan, popularity.sizes)
@@ -127,5 +127,5 @@ def plan_outcome(
         hit_rate=counts["hits"] / counts["lookups"] if counts["lookups"] else 1.0,
         rows_in=counts["rows_in"],
         bytes_per_input=copied / max(1, sample.examples),
-        oversized_batches=counts["aside"],
+        oversized_batches=counts["oversized_steps"],
     )

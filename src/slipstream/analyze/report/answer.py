@@ -96,11 +96,11 @@ def _about_tiers(group: Group, results: Sequence[Result]) -> list[str]:
             "time here. The bytes moved show what it would save on a GPU."
         )
     sentences += [
-        f"{result.label} trained {result.mean('steps_aside'):.3g} batches of a run in the slow "
+        f"{result.label} trained {result.mean('oversized_steps'):.3g} batches of a run in the slow "
         "tier, because their rows did not fit the fast tier. Give it more fast memory or smaller "
         "batches."
         for result in tiers
-        if result.mean("steps_aside")
+        if result.mean("oversized_steps")
     ]
     return sentences
 

@@ -27,7 +27,7 @@ def _summary(*path: str) -> Value:
 
 
 def _bytes_moved(run: RunRecord) -> float | None:
-    each = ((run.summary or {}).get("carried") or {}).get("per_input")
+    each = ((run.summary or {}).get("transfers") or {}).get("per_input")
     return float(each["bytes_in"] + each["bytes_out"]) if each else None
 
 
@@ -54,7 +54,7 @@ MEASURES: dict[str, Value] = {
     "deciding_seconds": _deciding_seconds,
     "hot_access_share": _summary("hot_access_share"),
     "bytes_moved_per_input": _bytes_moved,
-    "steps_aside": _summary("carried", "aside"),
+    "oversized_steps": _summary("transfers", "oversized_steps"),
     "host_bytes": _summary("peak_memory_bytes", "host"),
     "device_bytes": _summary("peak_memory_bytes", "device"),
 }

@@ -16,7 +16,7 @@ from slipstream.data.batch import Batch, ReadBlock
 from slipstream.errors import ConfigError
 from slipstream.gpu.planning.cold_lookups import Scanned, Scanner, kept_of, read_at_once, read_of
 from slipstream.gpu.planning.cold_tier import ColdPlan, ColdTier, plans_of
-from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tier import TierSize
 from slipstream.tables.plan import Emitted
 from slipstream.tables.spec import Layout
 
@@ -33,7 +33,7 @@ class ColdPlaced(NamedTuple):
     batch: Batch
     groups: tuple[ColdPlan, ...]
     after: int
-    aside: bool = False
+    oversized_batch: bool = False
 
 
 class ColdPlanner:
@@ -48,7 +48,7 @@ class ColdPlanner:
     Args:
         layout: Tables and features.
         singles: The names of the columns in the block of single ids, in order.
-        rooms: The fast tier of each group.
+        tier_sizes: The fast tier of each group.
         window: The most batches to look ahead, the current one among them.
         threads: Whether threads take batches, look ahead, and hand out slots; the plans are the
             same.
@@ -59,7 +59,7 @@ class ColdPlanner:
         self,
         layout: Layout,
         singles: Sequence[str],
-        rooms: Sequence[Room],
+        tier_sizes: Sequence[TierSize],
         window: int,
         threads: bool = False,
         at_once: int = 1,
@@ -67,10 +67,10 @@ class ColdPlanner:
         if window < 1:
             raise ConfigError(f"The window is {window} batches; it must be at least 1.")
         self._at_once = min(at_once, window)
-        self._rooms, self._window, self._threads = rooms, window, threads
+        self._tier_sizes, self._window, self._threads = tier_sizes, window, threads
         self.kept = [
             kept_of(layout, group, singles, room.keep)
-            for group, room in zip(layout.groups, rooms, strict=True)
+            for group, room in zip(layout.groups, tier_sizes, strict=True)
         ]
         self._rows = [group.rows for group in layout.groups]
         self._columns = [
@@ -94,7 +94,7 @@ class ColdPlanner:
         """What comes before each batch and what leaves after it; the first has number `step`."""
         steps = self._window + _PENDING * self._at_once  # not one fewer: rows would mix
         pending = _Pending()
-        pairs = zip(self._rows, self._rooms, strict=True)
+        pairs = zip(self._rows, self._tier_sizes, strict=True)
         tiers = [ColdTier(rows, room, steps, pending.settle) for rows, room in pairs]
         with ExitStack() as stack:
             coming: Iterator[_Some] = map(self._scanned, read_at_once(batches, self._at_once))
@@ -139,7 +139,7 @@ class ColdPlanner:
                 yield emitting
             elif held is not None:
                 pending.settle()
-                yield _Aside(held.aside(tiers, number))
+                yield _Aside(held.oversized_batch(tiers, number))
                 number, held = number + 1, None
             else:
                 return
@@ -232,13 +232,13 @@ class _Some:
         for batch, after, *plans in zip(self.batches, self._after.tolist(), *groups, strict=True):
             yield ColdPlaced(batch, tuple(plans), after)
 
-    def aside(self, tiers: Sequence[ColdTier], step: int) -> ColdPlaced:
+    def oversized_batch(self, tiers: Sequence[ColdTier], step: int) -> ColdPlaced:
         """The plan of the first, which does not fit."""
         plans = []
         for tier, one, before in zip(tiers, self._found, self._before, strict=True):
             first = slice(one.bounds[0], one.bounds[1])
-            plans.append(tier.aside(one.rows[first], before[:, first], step))
-        return ColdPlaced(self.batches[0], tuple(plans), step - 1, aside=True)
+            plans.append(tier.oversized_batch(one.rows[first], before[:, first], step))
+        return ColdPlaced(self.batches[0], tuple(plans), step - 1, oversized_batch=True)
 
 
 class _Emitting:

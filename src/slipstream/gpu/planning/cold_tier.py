@@ -11,7 +11,7 @@ import numpy as np
 from slipstream.arrays import Array
 from slipstream.gpu.planning import cold_kernels
 from slipstream.gpu.planning.cold_lookups import Scanned
-from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tier import TierSize
 from slipstream.tables.plan import Emitted
 from slipstream.tables.store import in_memory
 
@@ -70,7 +70,7 @@ class ColdTier:
         settled: Waits until nothing is left to be emitted.
     """
 
-    def __init__(self, rows: int, room: Room, steps: int, settled: Callable[[], None]) -> None:
+    def __init__(self, rows: int, room: TierSize, steps: int, settled: Callable[[], None]) -> None:
         self._settled = settled
         self._known = in_memory((rows, 2))
         self._again: Array = np.zeros((steps, 0), dtype=np.uint8)
@@ -107,12 +107,12 @@ class ColdTier:
             wider = ((0, 0), (0, more + more // 4))
             self._again, self._slot_of = (np.pad(a, wider) for a in (self._again, self._slot_of))
 
-    def aside(self, rows: Array, before: Array, step: int) -> ColdPlan:
+    def oversized_batch(self, rows: Array, before: Array, step: int) -> ColdPlan:
         """Of a batch that does not fit: those of its rows that are in slots. All leave after it."""
         used, at = before
         steps = len(self._slot_of)
-        lent = (used != cold_kernels.NEW) & (used != step % steps)
-        rows, slots = rows[lent], self._slot_of[used[lent], at[lent]]
+        borrowed = (used != cold_kernels.NEW) & (used != step % steps)
+        rows, slots = rows[borrowed], self._slot_of[used[borrowed], at[borrowed]]
         self._free[self._n_free : self._n_free + len(slots)] = slots
         self._n_free += len(slots)
         self.wanted -= len(slots)

@@ -13,26 +13,26 @@ from slipstream.data.batch import Batch, OnRead
 from slipstream.gpu.planning.cold_lookups import kept_of
 from slipstream.gpu.planning.cold_planner import ColdPlanner
 from slipstream.gpu.planning.cold_tier import ColdPlan
-from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.quick import quick
 from slipstream.tables.no_cache import Resident
-from slipstream.tables.plan import ColdLookups, GroupPlan, Moves, Moving, Numbered, Placed
+from slipstream.tables.plan import ColdLookups, GroupPlan, Moves, Numbered, Placed, RowFilter
 from slipstream.tables.spec import Layout
 
 _NO_SLOTS = torch.empty((0, 0), dtype=torch.int64)
 _MOST_ROWS = 2**31
 
 
-def can_finish(layout: Layout, singles: Sequence[str], rooms: Sequence[Room]) -> bool:
+def can_finish(layout: Layout, singles: Sequence[str], tier_sizes: Sequence[TierSize]) -> bool:
     """Whether a device can find the kept rows of these tiers by their ids.
 
     It can where all features are single, and the kept rows of a table are its first ones.
     """
     small = all(table.rows < _MOST_ROWS for table in layout.tables)
-    pairs = zip(layout.groups, rooms, strict=True)
+    pairs = zip(layout.groups, tier_sizes, strict=True)
     return small and all(
-        kept_of(layout, group, singles, room.keep) is not None for group, room in pairs
+        kept_of(layout, group, singles, tier_size.keep) is not None for group, tier_size in pairs
     )
 
 
@@ -42,7 +42,7 @@ class DevicePlacement:
     Args:
         layout: Tables and features, for which `can_finish` holds.
         singles: The names of the columns in the block of single ids, in order.
-        rooms: The fast tier of each group.
+        tier_sizes: The fast tier of each group.
         window: The most batches to look ahead, the current one among them.
         threads: Whether it plans by threads.
         at_once: The most batches that enter the window at once.
@@ -52,15 +52,15 @@ class DevicePlacement:
         self,
         layout: Layout,
         singles: Sequence[str],
-        rooms: Sequence[Room],
+        tier_sizes: Sequence[TierSize],
         window: int,
         threads: bool = False,
         at_once: int = 1,
     ) -> None:
-        self._rooms = rooms
+        self._tier_sizes = tier_sizes
         self._resident = Resident(layout, singles)
-        self._cold = ColdPlanner(layout, singles, rooms, window, threads, at_once)
-        self._whole = Tiered(layout, singles, rooms, window)
+        self._cold = ColdPlanner(layout, singles, tier_sizes, window, threads, at_once)
+        self._whole = Tiered(layout, singles, tier_sizes, window)
 
     remembers = False
 
@@ -69,17 +69,17 @@ class DevicePlacement:
         """What to find out of batches as soon as they are read."""
         return self._cold.on_read
 
-    def kept(self) -> Sequence[Moves]:
+    def resident_rows(self) -> Sequence[Moves]:
         """The rows that stay, their slots, and how the device finds them."""
         made = []
-        for room, kept in zip(self._rooms, self._cold.kept, strict=True):
+        for tier_size, kept in zip(self._tier_sizes, self._cold.kept, strict=True):
             assert kept is not None, "only for tiers whose plans a device can finish"
             columns, limits, bases = (
                 torch.from_numpy(one).int() for one in (kept.columns, kept.limits, kept.bases)
             )
             tables = (torch.from_numpy(one) for one in (kept.starts, kept.sizes))
             numbered = Numbered(columns, limits, bases, *tables)
-            made.append(Moves(room.keep, np.arange(len(room.keep)), numbered))
+            made.append(Moves(tier_size.keep, np.arange(len(tier_size.keep)), numbered))
         return made
 
     def place(
@@ -88,38 +88,38 @@ class DevicePlacement:
         step: int,
         *,
         update: bool,
-        moves: Moving | None = None,
+        row_filter: RowFilter | None = None,
     ) -> Iterator[Placed]:
         """What comes before each batch and what leaves after it; the device finds the rest."""
-        if not update or moves is not None:  # a device moves every row that a batch needs
-            yield from self._whole.place(batches, step, update=update, moves=moves)
+        if not update or row_filter is not None:  # a device moves every row that a batch needs
+            yield from self._whole.place(batches, step, update=update, row_filter=row_filter)
             return
-        kept = [len(room.keep) for room in self._rooms]
+        kept = [len(tier_size.keep) for tier_size in self._tier_sizes]
         # What is left half-way ends its threads at once: it does not wait to be forgotten.
         with closing(self._cold.place(batches, step)) as placed:
-            for batch, groups, after, aside in placed:
-                if aside:
-                    yield Placed(batch, self._aside(batch, groups), after)
+            for batch, groups, after, oversized_batch in placed:
+                if oversized_batch:
+                    yield Placed(batch, self._oversized_batch(batch, groups), after)
                     continue
                 plans = (_plan(one, rows) for one, rows in zip(groups, kept, strict=True))
                 yield Placed(batch, tuple(plans), after)
 
-    def _aside(self, batch: Batch, groups: Sequence[ColdPlan]) -> tuple[GroupPlan, ...]:
+    def _oversized_batch(self, batch: Batch, groups: Sequence[ColdPlan]) -> tuple[GroupPlan, ...]:
         """The plans of a batch that is trained in the slow tier."""
         made = []
         whole = self._resident.plan(batch.ids, batch.lists, batch.n_valid)
-        for group, one, room in zip(whole, groups, self._rooms, strict=True):
+        for group, one, tier_size in zip(whole, groups, self._tier_sizes, strict=True):
             assert group.touched is not None, "it is planned for training"
             rows = group.touched.rows.numpy()
-            at = np.searchsorted(room.keep, rows)
-            stays = np.append(room.keep, -1)[at] == rows
-            lent = Moves(
+            at = np.searchsorted(tier_size.keep, rows)
+            stays = np.append(tier_size.keep, -1)[at] == rows
+            borrowed = Moves(
                 np.concatenate([rows[stays], one.fill_rows]),
                 np.concatenate([at[stays], one.fill_slots]),
             )
             evict = Moves(one.evict_rows, one.evict_slots)
-            kept = len(room.keep)
-            made.append(replace(group, evict=evict, lent=lent, needs=len(rows), kept=kept))
+            kept = len(tier_size.keep)
+            made.append(replace(group, evict=evict, borrowed=borrowed, needs=len(rows), kept=kept))
         return tuple(made)
 
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from slipstream.config import Config
 from slipstream.order import SEGMENT, InputOrder
-from slipstream.pipeline.place.tier import Room
-from slipstream.pipeline.strategies import answers
+from slipstream.pipeline.place.tier import TierSize
+from slipstream.pipeline.strategies import strategy_of
 from slipstream.skip import rule_choice
 
 PREPARED = 3
@@ -52,14 +52,14 @@ class LoaderOptions(NamedTuple):
     reads: int = 0
 
 
-def kernels_for(config: Config, rooms: Sequence[Room] | None) -> str:
+def kernels_for(config: Config, tier_sizes: Sequence[TierSize] | None) -> str:
     """Which kernels move rows: those of a GPU where the fast tier is in its memory."""
-    return "cpu" if rooms is None or config.device == "cpu" else "gpu"
+    return "cpu" if tier_sizes is None or config.device == "cpu" else "gpu"
 
 
-def plans_ahead(config: Config, rooms: Sequence[Room] | None) -> int:
+def plans_ahead(config: Config, tier_sizes: Sequence[TierSize] | None) -> int:
     """How many times a thread of its own has plans ready for a GPU; 0 plans between the steps."""
-    return 0 if _waits(config) or kernels_for(config, rooms) != "gpu" else PREPARED
+    return 0 if _waits(config) or kernels_for(config, tier_sizes) != "gpu" else PREPARED
 
 
 def skip_lag(config: Config, inputs: int) -> int:
@@ -71,9 +71,9 @@ def skip_lag(config: Config, inputs: int) -> int:
     """
     if config.skip.lag is not None:
         return config.skip.lag
-    rooms: Sequence[Room] | None = None if answers(config).placement is None else []
+    tier_sizes: Sequence[TierSize] | None = None if strategy_of(config).placement is None else []
     short, latest = least_skip_lag(config) + _READ, _LATEST * inputs / config.batch_size
-    if not plans_ahead(config, rooms):
+    if not plans_ahead(config, tier_sizes):
         return short
     for bundle_inputs in _JUDGED:
         least = max(_lag_ahead(config, bundle_inputs), short)
@@ -96,7 +96,7 @@ def least_skip_lag(config: Config) -> int:
 def least_ordering_lag(config: Config, order: InputOrder) -> int:
     """Segments that must be decided ahead, so that planning never waits for a decision."""
     window = window_of(config)
-    if answers(config).skipping != "none":
+    if strategy_of(config).skipping != "none":
         # So few inputs may be left that a segment is one batch.
         return 1 + window + 1 + PREPARED
     inputs = min(SEGMENT * config.batch_size, max(1, order.per_epoch))
@@ -123,10 +123,10 @@ def _waits(config: Config) -> bool:
     An order that waits for a loss knows of a few batches alone, and so does a rule that decides
     what is skipped, if the lag was given and is short.
     """
-    if answers(config).ordering == "apart":
+    if strategy_of(config).ordering == "apart":
         return True
     lag = config.skip.lag
-    if answers(config).skipping == "none" or lag is None:
+    if strategy_of(config).skipping == "none" or lag is None:
         return False
     return lag < _lag_ahead(config, _JUDGED[-1])
 
@@ -138,13 +138,13 @@ def window_of(config: Config) -> int:
 
 def _window_given(config: Config) -> int:
     """The window that the configuration asks for, or the strategy."""
-    tier = answers(config).placement
+    tier = strategy_of(config).placement
     return 0 if tier is None else config.placement.window or tier.window
 
 
 def _window(config: Config, bundle_inputs: int | None = None) -> int:
     """The window where threads plan ahead, and so many inputs travel together."""
-    tier, window = answers(config).placement, _window_given(config)
+    tier, window = strategy_of(config).placement, _window_given(config)
     if tier is None or config.placement.window or config.device == "cpu":
         return window
     if not tier.keep or window == 1:
@@ -152,13 +152,13 @@ def _window(config: Config, bundle_inputs: int | None = None) -> int:
     return max(window, _BUNDLES * _most_together(config, bundle_inputs))
 
 
-def together(config: Config, rooms: Sequence[Room] | None) -> int:
+def together(config: Config, tier_sizes: Sequence[TierSize] | None) -> int:
     """How many plans travel to a GPU together.
 
     Rows that a plan waits for left a window before it, less what is read at once: that is at least
     two times as many plans. So while some are stepped through, the rows of the next are read.
     """
-    return _together(config) if plans_ahead(config, rooms) else 1
+    return _together(config) if plans_ahead(config, tier_sizes) else 1
 
 
 def _together(config: Config, bundle_inputs: int | None = None) -> int:
@@ -174,7 +174,7 @@ def _most_together(config: Config, bundle_inputs: int | None = None) -> int:
 def _bundle_inputs(config: Config) -> int:
     """Inputs that travel together at most: where some are skipped, as many as the lag allows."""
     lag = config.skip.lag
-    if answers(config).skipping == "none" or lag is None:
+    if strategy_of(config).skipping == "none" or lag is None:
         return _TOGETHER_INPUTS
     return next((one for one in _JUDGED if lag >= _lag_ahead(config, one)), _JUDGED[-1])
 
@@ -189,36 +189,38 @@ def colder(config: Config) -> float:
 
     A rule may skip inputs that need none: then those that are left need all of them.
     """
-    chosen = answers(config)
+    chosen = strategy_of(config)
     if not rule_choice(chosen.skipping, config.skip.options, chosen.ordering).skips_hot_first:
         return 1.0
     most = max(config.skip.target_schedule or (config.skip.target,))
     return 1 / (1 - min(most, _MOST_SKIPPED))
 
 
-def read_at_once(config: Config, rooms: Sequence[Room] | None) -> int:
+def read_at_once(config: Config, tier_sizes: Sequence[TierSize] | None) -> int:
     """How many batches are read and planned at once: all that travel together, if not too large."""
-    return _read_at_once(config) if plans_ahead(config, rooms) else 1
+    return _read_at_once(config) if plans_ahead(config, tier_sizes) else 1
 
 
 def _read_at_once(config: Config, bundle_inputs: int | None = None) -> int:
     return min(_together(config, bundle_inputs), max(1, _TOGETHER_INPUTS // config.batch_size))
 
 
-def loader_options(config: Config, rooms: Sequence[Room] | None, inputs: int) -> LoaderOptions:
+def loader_options(
+    config: Config, tier_sizes: Sequence[TierSize] | None, inputs: int
+) -> LoaderOptions:
     """How the batches of a run of so many inputs are read: for a GPU, many ahead by threads."""
     # A GPU copies inputs from where they were read.
-    pin_memory = kernels_for(config, rooms) == "gpu" and config.device.startswith("cuda")
-    if not plans_ahead(config, rooms):
+    pin_memory = kernels_for(config, tier_sizes) == "gpu" and config.device.startswith("cuda")
+    if not plans_ahead(config, tier_sizes):
         return LoaderOptions(pin_memory=pin_memory)
-    at_once = read_at_once(config, rooms)
-    reads = reads_held(config, rooms, inputs)
+    at_once = read_at_once(config, tier_sizes)
+    reads = reads_held(config, tier_sizes, inputs)
     return LoaderOptions(READERS, READ_AHEAD * at_once, at_once, pin_memory, reads)
 
 
-def reads_held(config: Config, rooms: Sequence[Room] | None, inputs: int) -> int:
+def reads_held(config: Config, tier_sizes: Sequence[TierSize] | None, inputs: int) -> int:
     """How often what is read at once is in memory at the same time, in a run of so many inputs."""
-    read, steps = read_at_once(config, rooms), math.ceil(inputs / config.batch_size)
-    batches = window_of(config) + _BUNDLES_HELD * together(config, rooms)
+    read, steps = read_at_once(config, tier_sizes), math.ceil(inputs / config.batch_size)
+    batches = window_of(config) + _BUNDLES_HELD * together(config, tier_sizes)
     batches += (READ_AHEAD + _READS_PLANNED) * read
     return math.ceil(min(batches, steps) / read)

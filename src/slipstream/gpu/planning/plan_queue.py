@@ -10,7 +10,7 @@ from slipstream.background import BackgroundIterator, low_latency_interpreter
 from slipstream.config import Config
 from slipstream.gpu.planning import plan_ahead
 from slipstream.pipeline.engine import Engine
-from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.schedule import crossed, rate
 from slipstream.tables.plan import Plan
 
@@ -20,7 +20,7 @@ class PlanQueue:
 
     Args:
         config: Of the run.
-        rooms: The fast tier of each group, if there is one.
+        tier_sizes: The fast tier of each group, if there is one.
         engine: Steps through the plans.
         total: Inputs of the whole run.
         foresee: Says of each plan, in the order of their steps, and of where it begins, whether
@@ -31,12 +31,17 @@ class PlanQueue:
     def __init__(
         self,
         config: Config,
-        rooms: Sequence[Room] | None,
+        tier_sizes: Sequence[TierSize] | None,
         engine: Engine,
         total: int,
         foresee: Callable[[Plan, int], bool] | None = None,
     ) -> None:
-        self._config, self._rooms, self._engine, self._total = config, rooms, engine, total
+        self._config, self._tier_sizes, self._engine, self._total = (
+            config,
+            tier_sizes,
+            engine,
+            total,
+        )
         self._foresee = foresee
         every = (config.early_stopping.every_inputs, config.checkpoint.every_inputs)
         self._every = [one for one in every if one is not None]
@@ -50,7 +55,7 @@ class PlanQueue:
             position: Where the first of them begins.
             stack: Ends the threads.
         """
-        ahead = plan_ahead.plans_ahead(self._config, self._rooms)
+        ahead = plan_ahead.plans_ahead(self._config, self._tier_sizes)
         if not ahead:
             return ([plan] for plan in prepared_one_by_one(self._engine, plans, self._factor))
         stack.enter_context(low_latency_interpreter())
@@ -65,7 +70,7 @@ class PlanQueue:
 
         One without inputs goes alone: nothing is trained in its step.
         """
-        many = plan_ahead.together(self._config, self._rooms)
+        many = plan_ahead.together(self._config, self._tier_sizes)
         some: list[Plan] = []
         try:
             for plan in plans:

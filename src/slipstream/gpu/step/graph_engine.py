@@ -56,7 +56,7 @@ class GraphEngine(Engine):
         loss: What is made smaller; any but our own is for batches in one part.
     """
 
-    tells_first = False
+    returns_results_first = False
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class GraphEngine(Engine):
     def prepare_all(self, plans: Sequence[tuple[Plan, float]]) -> None:
         """Send coming plans ahead together, each with its factor of all learning rates."""
         for plan, factor in plans:
-            if plan.aside:
+            if plan.oversized_batch:
                 self._factors[plan.step] = factor
         self._carrier.prepare([QueuedPlan(plan, by, self._number(plan)) for plan, by in plans])
 
@@ -115,8 +115,8 @@ class GraphEngine(Engine):
         """Step through plans that were prepared together; gives what steps have said by now."""
         done = 0
         while done < len(plans):
-            if plans[done].aside:
-                yield from self._aside(plans[done])
+            if plans[done].oversized_batch:
+                yield from self._oversized_batch(plans[done])
                 done += 1
                 continue
             bundle = self._carrier.arrive(plans[done])
@@ -127,7 +127,7 @@ class GraphEngine(Engine):
             done += len(bundle.plans)
         yield from _said(self._carrier.done())
 
-    def pass_by(self, plan: Plan) -> None:
+    def skip_step(self, plan: Plan) -> None:
         """Do what a plan without inputs asks for: rows may come and go, nothing is trained."""
         bundle = self._carrier.arrive(plan)
         assert bundle.plans == [plan], "a plan without inputs travels alone"
@@ -158,7 +158,7 @@ class GraphEngine(Engine):
         if few:
             kept = [first, *coming]
             coming, only = iter(kept[1:]), self._scoring[size].rows_of(kept)
-        self._carrier.settle(only, kept=False)
+        self._carrier.flush(only, kept=False)
         work = (partial(self.dense.logits, train=False), self._recorded)
         scoring = self._scoring[size].scores(chain([first], coming), *work)
         with closing(scoring) as scores:
@@ -180,9 +180,9 @@ class GraphEngine(Engine):
             self._say(f"Scoring is not recorded, which makes it slower: {error}")
             return None
 
-    def _aside(self, plan: Plan) -> Iterator[StepResult]:
+    def _oversized_batch(self, plan: Plan) -> Iterator[StepResult]:
         """A step whose rows do not fit the fast tier: they are on the device for it alone."""
-        yield from self.landed()
+        yield from self.remaining_results()
         self._carrier.check_quiet()
         held = self._carrier.held
         held.lend(plan)
@@ -218,9 +218,9 @@ class GraphEngine(Engine):
         cursor.begin(bundle.pages.first, outcome.first, steps)
         return outcome, cursor
 
-    def landed(self, but: int = 0) -> Iterator[StepResult]:
+    def remaining_results(self, outstanding: int = 0) -> Iterator[StepResult]:
         """What steps that are not told yet said; waits for all but so many of the last."""
-        yield from _said(self._carrier.done(but=but))
+        yield from _said(self._carrier.done(but=outstanding))
 
     @property
     def _flat(self) -> FlatOptimizer:

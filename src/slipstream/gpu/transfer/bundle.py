@@ -183,10 +183,10 @@ def bundles(coming: Iterable[QueuedPlan], most: int) -> Iterator[list[QueuedPlan
     some: list[QueuedPlan] = []
     for one in coming:
         apart = some and (one.plan.after >= some[0].plan.step or len(some) == most)
-        if some and (apart or one.plan.aside):
+        if some and (apart or one.plan.oversized_batch):
             yield some
             some = []
-        if not one.plan.aside:
+        if not one.plan.oversized_batch:
             some.append(one)
     if some:
         yield some

@@ -266,7 +266,7 @@ class Carrier:
         if self._failure is not None:
             raise self._failure
 
-    def settle(self, only: Sequence[Array] | None = None, *, kept: bool = True) -> None:
+    def flush(self, only: Sequence[Array] | None = None, *, kept: bool = True) -> None:
         """Write rows on the device back, without sending them away; results have all come.
 
         Args:
@@ -278,7 +278,7 @@ class Carrier:
         if self._settled < wanted and only is not None:
             self.held.settle_some(only, kept=kept)
         elif self._settled < wanted:
-            self.held.settle(kept=kept)
+            self.held.flush(kept=kept)
             self._settled = wanted
 
     def check_quiet(self) -> None:

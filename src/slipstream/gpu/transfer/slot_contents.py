@@ -97,7 +97,7 @@ class SlotContents:
             fills, evicts = run.bounds(many.fills), run.bounds(many.evicts)
             note_pages(row_of, many.fill_rows, many.fill_slots, fills, many.evict_slots, evicts)
 
-    def settle(self, *, kept: bool = True) -> None:
+    def flush(self, *, kept: bool = True) -> None:
         """Write every row on the device back, without sending it away.
 
         Args:
@@ -126,14 +126,14 @@ class SlotContents:
     def lend(self, plan: Plan) -> None:
         """Have the rows on the host that a step aside needs."""
         for number, group in enumerate(plan.groups):
-            if group.lent is not None:
-                self.take(number, group.lent.rows, group.lent.slots)
+            if group.borrowed is not None:
+                self.take(number, group.borrowed.rows, group.borrowed.slots)
 
     def take_back(self, plan: Plan) -> None:
         """After a step aside: lent rows are in their slots again, and those that leave are gone."""
         for number, group in enumerate(plan.groups):
-            if group.lent is not None:
-                self.put(number, group.lent)
+            if group.borrowed is not None:
+                self.put(number, group.borrowed)
             if group.evict is not None:
                 self.take(number, group.evict.rows, group.evict.slots)
                 self._row_of[number][group.evict.slots] = -1

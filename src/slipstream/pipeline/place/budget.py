@@ -10,7 +10,7 @@ import numpy as np
 from slipstream.arrays import Array
 from slipstream.number_format import size_setting
 from slipstream.pipeline.place.accesses import Popularity
-from slipstream.pipeline.place.tier import Room
+from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.place.working_set import WorkingSet
 from slipstream.tables.spec import Layout
 
@@ -69,7 +69,7 @@ def too_small_for_all(sizes: Sequence[int], needed: WorkingSet, budget: int) -> 
     )
 
 
-def rooms(
+def divide_budget(
     layout: Layout,
     counts: Callable[[str], Array],
     inputs: int,
@@ -80,7 +80,7 @@ def rooms(
     window: int,
     needed: WorkingSet | None = None,
     apart: bool = False,
-) -> list[Room]:
+) -> list[TierSize]:
     """Share a budget out: the most accessed rows stay, the other slots serve the window.
 
     Args:
@@ -98,7 +98,7 @@ def rooms(
     """
     popularity = Popularity.of(layout, counts)
     more = _more_apart(layout, popularity, inputs) if apart and keep else None
-    return share_out(
+    return divide_among(
         popularity,
         inputs,
         budget,
@@ -109,7 +109,7 @@ def rooms(
     )
 
 
-def share_out(
+def divide_among(
     popularity: Popularity,
     inputs: int,
     budget: int,
@@ -118,8 +118,8 @@ def share_out(
     window_inputs: int,
     needed: WorkingSet | None = None,
     more: Array | None = None,
-) -> list[Room]:
-    """As `rooms`, for rows that are sorted already.
+) -> list[TierSize]:
+    """As `divide_budget`, for rows that are sorted already.
 
     Args:
         popularity: The rows in order.
@@ -141,7 +141,7 @@ def share_out(
     share = min(1.0, left / max(1, sum(size * n for size, n in zip(sizes, rest, strict=True))))
     none = np.empty(0, dtype=np.int64)
     slots = [least + int(n * share) for least, n in zip(floor, rest, strict=True)]
-    return [Room(max(1, count), none) for count in slots]
+    return [TierSize(max(1, count), none) for count in slots]
 
 
 def _with_kept(
@@ -151,7 +151,7 @@ def _with_kept(
     window_inputs: int,
     needed: WorkingSet,
     more: Array | None,
-) -> list[Room]:
+) -> list[TierSize]:
     """Keep as many of the best rows as possible, with slots left for the window and every batch."""
     sizes, rows = popularity.sizes, [len(accesses) for accesses in popularity.accesses]
     blocks = popularity.blocks
@@ -185,46 +185,52 @@ def _with_kept(
     for number, keep in enumerate(kept_rows):
         share = wanted[number] / sum(wanted) if sum(wanted) else 1 / len(sizes)
         slots = len(keep) + need[number] + int(max(0, budget - spent) * share) // sizes[number]
-        tier_sizes.append(Room(min(max(slots, 1), rows[number]), keep))
+        tier_sizes.append(TierSize(min(max(slots, 1), rows[number]), keep))
     return tier_sizes
 
 
 def rows_beside(
-    popularity: Popularity, rooms: Sequence[Room], inputs: int, inputs_drawn: int
+    popularity: Popularity, tier_sizes: Sequence[TierSize], inputs: int, inputs_drawn: int
 ) -> list[float]:
     """For each group, the expected number of rows that examples touch and that do not stay.
 
     Args:
         popularity: The rows in order.
-        rooms: The fast tier of each group.
+        tier_sizes: The fast tier of each group.
         inputs: Inputs of the training part.
         inputs_drawn: How many of them.
     """
     blocks = popularity.blocks
     coming = blocks.rows * _chance(blocks.accesses, inputs, inputs_drawn)
     row_counts = []
-    for number, (room, accesses) in enumerate(zip(rooms, popularity.accesses, strict=True)):
-        stay = _chance(accesses[room.keep], inputs, inputs_drawn).sum()
+    for number, (tier_size, accesses) in enumerate(
+        zip(tier_sizes, popularity.accesses, strict=True)
+    ):
+        stay = _chance(accesses[tier_size.keep], inputs, inputs_drawn).sum()
         row_counts.append(max(0.0, float(coming[blocks.group == number].sum() - stay)))
     return row_counts
 
 
 def lookups_beside(
-    popularity: Popularity, rooms: Sequence[Room], inputs: int, inputs_drawn: int
+    popularity: Popularity, tier_sizes: Sequence[TierSize], inputs: int, inputs_drawn: int
 ) -> list[float]:
     """For each group, the expected number of lookups of rows that do not stay.
 
     Args:
         popularity: The rows in order.
-        rooms: The fast tier of each group.
+        tier_sizes: The fast tier of each group.
         inputs: Inputs of the training part.
         inputs_drawn: How many of them.
     """
     lookups, blocks = [], popularity.blocks
-    for number, (room, accesses) in enumerate(zip(rooms, popularity.accesses, strict=True)):
+    for number, (tier_size, accesses) in enumerate(
+        zip(tier_sizes, popularity.accesses, strict=True)
+    ):
         in_group = blocks.group == number
         every = (blocks.accesses[in_group] * blocks.rows[in_group]).sum()
-        lookups.append(float(every - accesses[room.keep].sum()) * inputs_drawn / max(1, inputs))
+        lookups.append(
+            float(every - accesses[tier_size.keep].sum()) * inputs_drawn / max(1, inputs)
+        )
     return lookups
 
 

@@ -17,7 +17,7 @@ from slipstream.tables.plan import GroupPlan, ListSlots, Moves
 
 
 @dataclass(frozen=True)
-class Room:
+class TierSize:
     """The fast tier of one group.
 
     Args:
@@ -32,22 +32,23 @@ class Room:
 class Tier:
     """The fast tier of one group: which row is in which slot, and how long it is needed."""
 
-    def __init__(self, rows: int, room: Room, popular: Popular | None = None) -> None:
-        if len(room.keep) > room.slots:
+    def __init__(self, rows: int, tier_size: TierSize, popular: Popular | None = None) -> None:
+        if len(tier_size.keep) > tier_size.slots:
             raise ConfigError(
-                f"{len(room.keep):,} rows cannot be kept in {room.slots:,} slots; keep fewer."
+                f"{len(tier_size.keep):,} rows cannot be kept in {tier_size.slots:,} slots; "
+                "keep fewer."
             )
-        self.slots = room.slots
-        self.kept_rows = len(room.keep)
+        self.slots = tier_size.slots
+        self.kept_rows = len(tier_size.keep)
         self.slot_of = np.full(rows, -1, dtype=np.int32)
         self.last_use = np.zeros(rows, dtype=np.int32)
-        slots = np.arange(len(room.keep), dtype=np.int32)
-        self.slot_of[room.keep] = slots
-        self.last_use[room.keep] = tiers.KEPT
+        slots = np.arange(len(tier_size.keep), dtype=np.int32)
+        self.slot_of[tier_size.keep] = slots
+        self.last_use[tier_size.keep] = tiers.KEPT
         # Popped from the end: low slots first.
-        self.n_free = room.slots - len(room.keep)
-        self.free = np.zeros(room.slots, dtype=np.int32)
-        self.free[: self.n_free] = np.arange(room.slots - 1, len(room.keep) - 1, -1)
+        self.n_free = tier_size.slots - len(tier_size.keep)
+        self.free = np.zeros(tier_size.slots, dtype=np.int32)
+        self.free[: self.n_free] = np.arange(tier_size.slots - 1, len(tier_size.keep) - 1, -1)
         self.wanted = 0  # rows that are not kept: those of the window, and those about to leave
         self.popular = popular
         self.leaving = np.empty(0, dtype=np.int64)
@@ -139,7 +140,9 @@ class Tier:
         evict = self._send_away(rows, step)
         return GroupPlan(slots, lists, touched, fill, evict, len(rows), self.kept_rows)
 
-    def aside(self, group: GroupPlan, rows: Array, step: int, ahead: Array | None) -> GroupPlan:
+    def oversized_batch(
+        self, group: GroupPlan, rows: Array, step: int, ahead: Array | None
+    ) -> GroupPlan:
         """The plan of a batch that is trained in the slow tier; no other is in the window.
 
         Args:
@@ -149,12 +152,12 @@ class Tier:
             ahead: The rows of the batch behind it.
         """
         here = rows[self.slot_of[rows] >= 0]
-        lent = _moves(here, self.slot_of[here])
+        borrowed = _moves(here, self.slot_of[here])
         tiers.enter(rows, self.last_use, step)
         if self.popular is not None and ahead is not None:
             self._make_room(self.popular, step, (), ahead)
         evict = self._send_away(here, step)
-        return replace(group, evict=evict, needs=len(rows), kept=self.kept_rows, lent=lent)
+        return replace(group, evict=evict, needs=len(rows), kept=self.kept_rows, borrowed=borrowed)
 
     def _send_away(self, rows: Array, step: int) -> Moves:
         """Free the slots of rows that nothing in sight needs: some of these, and what was left."""

@@ -14,9 +14,9 @@ from slipstream.data.batch import Batch
 from slipstream.errors import ConfigError
 from slipstream.pipeline.place.popularity import Refresh
 from slipstream.pipeline.place.split import in_two
-from slipstream.pipeline.place.tier import Room, Tier
+from slipstream.pipeline.place.tier import Tier, TierSize
 from slipstream.tables.no_cache import Resident
-from slipstream.tables.plan import GroupPlan, Moves, Moving, Placed, moving_of
+from slipstream.tables.plan import GroupPlan, Moves, Placed, RowFilter, filter_rows
 from slipstream.tables.spec import Layout
 
 
@@ -34,7 +34,7 @@ class Tiered:
     Args:
         layout: Tables and features.
         singles: The names of the columns in the block of single ids, in order.
-        rooms: The fast tier of each group.
+        tier_sizes: The fast tier of each group.
         window: The most batches to look ahead, the current one among them.
         refresh: When kept rows are chosen anew; None never does.
         split: Whether inputs whose rows are all kept come first in their batch, as a part of it.
@@ -44,7 +44,7 @@ class Tiered:
         self,
         layout: Layout,
         singles: Sequence[str],
-        rooms: Sequence[Room],
+        tier_sizes: Sequence[TierSize],
         window: int,
         *,
         refresh: Refresh | None = None,
@@ -54,7 +54,7 @@ class Tiered:
             raise ConfigError(f"The window is {window} batches; it must be at least 1.")
         self._resident = Resident(layout, singles)
         self._window = window
-        self._groups, self._rooms = layout.groups, rooms
+        self._groups, self._tier_sizes = layout.groups, tier_sizes
         self._refresh, self._split = refresh, split
         self._tiers = self._fresh()
 
@@ -64,11 +64,11 @@ class Tiered:
         step: int,
         *,
         update: bool,
-        moves: Moving | None = None,
+        row_filter: RowFilter | None = None,
     ) -> Iterator[Placed]:
         """Where the rows of each batch are, which come before it, and which leave after it."""
         self._tiers = self._fresh()  # plans do not depend on what was placed before
-        coming = (self._read(batch, update, moves) for batch in batches)
+        coming = (self._read(batch, update, row_filter) for batch in batches)
         waiting: deque[_Waiting] = deque()
         next_batch = next(coming, None)
         number = step
@@ -96,7 +96,7 @@ class Tiered:
             else:
                 assert next_batch is not None, "there is a batch, in the window or before it"
                 first, next_batch = next_batch, next(coming, None)
-                yield self._aside(first, number, next_batch)
+                yield self._oversized_batch(first, number, next_batch)
             number += 1
 
     def _enter(self, read: _Read, first: int, place: int) -> int | None:
@@ -130,23 +130,25 @@ class Tiered:
             placed.append(tier.emit(group, first.rows[place], number, behind, ahead))
         return Placed(first.batch, tuple(placed), after, first.parts)
 
-    def _aside(self, first: _Read, number: int, next_batch: _Read | None) -> Placed:
+    def _oversized_batch(self, first: _Read, number: int, next_batch: _Read | None) -> Placed:
         """Place a batch that does not fit even alone: the slow tier trains it, in one part."""
         self._count(first)
         placed = []
         for place, (tier, group) in enumerate(zip(self._tiers, first.groups, strict=True)):
             ahead = next_batch.rows[place] if next_batch is not None else None
-            placed.append(tier.aside(group, first.rows[place], number, ahead))
+            placed.append(tier.oversized_batch(group, first.rows[place], number, ahead))
         return Placed(first.batch, tuple(placed), number - 1)
 
     def _fresh(self) -> list[Tier]:
         """The tiers before the first batch."""
         tiers = []
-        for number, (group, room) in enumerate(zip(self._groups, self._rooms, strict=True)):
+        for number, (group, tier_size) in enumerate(
+            zip(self._groups, self._tier_sizes, strict=True)
+        ):
             popular = None
             if self._refresh is not None:
-                popular = self._refresh.popular(number, group.rows, room.keep)
-            tiers.append(Tier(group.rows, room, popular))
+                popular = self._refresh.popular(number, group.rows, tier_size.keep)
+            tiers.append(Tier(group.rows, tier_size, popular))
         return tiers
 
     on_read = None
@@ -156,19 +158,19 @@ class Tiered:
         """Whether batches come in parts, which follow from what was kept by then."""
         return self._split
 
-    def kept(self) -> list[Moves]:
+    def resident_rows(self) -> list[Moves]:
         """The rows in the fast tier and their slots: after the last plan, or at the start."""
         return [tier.held() for tier in self._tiers]
 
-    def _read(self, batch: Batch, update: bool, moves: Moving | None) -> _Read:
+    def _read(self, batch: Batch, update: bool, row_filter: RowFilter | None) -> _Read:
         """A batch with the rows that it needs, and the rows that it updates."""
         batch, parts = self._in_parts(batch)
         groups = self._resident.plan(batch.ids, batch.lists, batch.n_valid)
         rows = [_rows(group) for group in groups]
         if not update:
             groups = tuple(replace(group, touched=None) for group in groups)
-        elif moves is not None:
-            groups = moving_of(groups, moves(batch))
+        elif row_filter is not None:
+            groups = filter_rows(groups, row_filter(batch))
         return _Read(batch, groups, rows, parts)
 
     def _in_parts(self, batch: Batch) -> tuple[Batch, tuple[int, ...]]:
