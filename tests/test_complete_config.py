@@ -6,7 +6,7 @@ from slipstream import ConfigError
 from slipstream.config import Config, DenseSettings, EmbeddingSettings, TableSettings
 from slipstream.pipeline.dense import OPTIMIZERS as DENSE_OPTIMIZERS
 from slipstream.pipeline.dense import learning_rate
-from slipstream.pipeline.strategies import answers
+from slipstream.pipeline.strategies import strategy_of
 from slipstream.tables.optimizers import OPTIMIZERS, Adam, Sgd
 from slipstream.training.resolved import complete
 
@@ -33,7 +33,7 @@ def test_however_the_device_is_chosen_the_strategy_is_the_fast_one_for_it(device
         Config(device=device),
     ):
         assert complete(config).strategy == name
-        assert answers(config) == answers(Config(strategy=name))
+        assert strategy_of(config) == strategy_of(Config(strategy=name))
         named = config.with_settings(["strategy=bagpipe"])
         assert complete(named).strategy == "bagpipe"
 
