@@ -37,7 +37,7 @@ def test_show_says_what_is_in_a_data_set(clicks):
 @pytest.mark.process
 def test_show_loses_nothing_in_a_narrow_terminal(clicks):
     done = run_process("data", "show", clicks, env={"COLUMNS": "40"})
-    assert "train: inputs 17,000" in done.stdout
+    assert "train: examples 17,000" in done.stdout
     assert "…" not in done.stdout
 
 
@@ -57,7 +57,7 @@ def test_verify_passes_and_then_names_the_damaged_file(clicks, tmp_path):
 def test_read_goes_through_every_input(clicks):
     done = run("data", "read", clicks, "--shuffle", 3, "--epochs", 2, "--batch-size", 512)
     assert done.exit_code == 0, done.stderr
-    assert "34,000 inputs in 67 batches" in done.stdout
+    assert "34,000 examples in 67 batches" in done.stdout
 
 
 @pytest.mark.parametrize(

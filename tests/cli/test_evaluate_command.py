@@ -19,4 +19,4 @@ def test_a_run_is_scored_as_a_table_and_as_json(tmp_path):
     assert "nothing is not a packed data set" in done.stderr.replace("\n", " ")
     done = run("evaluate", tmp_path / "nothing", data.folder)
     assert done.exit_code == 2
-    assert "Give the folder that slipstream train was given as --out" in done.stderr
+    assert "Name a folder that slipstream train has written" in done.stderr

@@ -44,7 +44,7 @@ def test_a_pipe_gets_a_plain_line_now_and_then_and_at_the_end(monkeypatch):
     file = io.StringIO()
     show(Console(file=file))
     assert file.getvalue().splitlines() == [
-        f"train {done} %  loss 0.5000  {left} left  AUC 0.7500  1/s  {done} of 100 inputs"
+        f"train {done} %  loss 0.5000  {left} left  AUC 0.7500  1/s  {done} of 100 examples"
         for done, left in (
             (10, "1 min 30 s"),
             (20, "1 min 20 s"),
@@ -67,7 +67,7 @@ def test_after_ctrl_c_the_last_report_is_printed():
     with pytest.raises(KeyboardInterrupt), training_progress(Console(file=file)) as update:
         update(Report("train", 7, 100))
         raise KeyboardInterrupt
-    assert file.getvalue() == "train 7 %  7 of 100 inputs\n"
+    assert file.getvalue() == "train 7 %  7 of 100 examples\n"
 
 
 @pytest.mark.parametrize("width", [20, 40, 120])

@@ -105,7 +105,7 @@ def test_more_epochs_after_a_stop_are_those_of_a_longer_run_from_there(tmp_path)
 
 def test_fewer_epochs_than_are_done_are_said_and_nothing_changes(tmp_path):
     train(clicks(), config(epochs=2), tmp_path)
-    with pytest.raises(ConfigError, match=r"already gone through 480 inputs, and with epochs 1"):
+    with pytest.raises(ConfigError, match=r"is at example 480, but with epochs 1"):
         train(clicks(), config(epochs=1), tmp_path, resume=True)
     assert Run(tmp_path).config.epochs == 2
     assert Run(tmp_path).summary is not None
@@ -172,7 +172,7 @@ def test_another_data_set_is_refused(tmp_path):
     )
     with pytest.raises(StoppedError):
         train(one, config(), tmp_path / "run", hooks=Hooks(stop=Counted(5)))
-    with pytest.raises(ConfigError, match="was begun with another data set"):
+    with pytest.raises(ConfigError, match="was started with another data set"):
         train(other, config(), tmp_path / "run", resume=True)
     train(one, config(), tmp_path / "run", resume=True)
 
@@ -229,7 +229,9 @@ def test_two_at_once_do_not_train_in_one_folder(how, tmp_path):
 def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     for force in (False, True):
-        with pytest.raises(ConfigError, match=r"holds thesis.tex, which is no part of a run"):
+        with pytest.raises(
+            ConfigError, match=r"holds 'thesis.tex', which does not belong to a run"
+        ):
             train(clicks(), config(), tmp_path, force=force)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 

@@ -58,8 +58,10 @@ def test_asked_to_stop_it_saves_and_says_how_to_go_on(number, nursery, clicks, w
         send=[number],
     )
     assert ended.status == 130, ended.output
-    assert "Stopping, and saving what was trained; once more stops at once." in ended.output
-    assert "everything up to there is saved. To go on: slipstream train --resume" in ended.output
+    assert (
+        "Stopping after a checkpoint is saved. Press Ctrl-C again to stop at once." in ended.output
+    )
+    assert "everything up to there is saved. To continue: slipstream train --resume" in ended.output
     assert nursery.run(*pasted(ended.output)).status == 0
     assert outcome(run) == outcome(whole)
 
@@ -115,7 +117,7 @@ def test_what_may_change_on_resume_may_and_the_rest_is_named(nursery, clicks, wh
     changed = ("--seed", 3, "--set", "dense.lr=0.5")
     ended = nursery.run("train", "--resume", "--out", run, *changed)
     assert ended.status == 2
-    assert "was begun with another seed, dense.lr, which cannot change" in ended.output
+    assert "was started with another seed, dense.lr, which cannot change" in ended.output
     free = ("threads=1", "checkpoint.every_inputs=2000")
     words = [word for one in free for word in ("--set", one)]
     ended = nursery.run("train", clicks, "--resume", "--out", run, *words, "--epochs", 2)
@@ -148,7 +150,7 @@ WRONG = {
     "is not a packed data set": ("EMPTY", "--out", "RUN"),
     "already holds a run": ("DATA", "--out", "WHOLE"),
     "is a file; a run needs a folder": ("DATA", "--out", "FILE"),
-    "which is no part of a run": ("DATA", "--out", "DATA", "--force"),
+    "which does not belong to a run": ("DATA", "--out", "DATA", "--force"),
     "There is no run in": ("--resume", "--out", "RUN"),
     "Choose one of --resume": ("--resume", "--force", "--out", "WHOLE"),
     "CUDA device": ("DATA", "--device", "cuda:99", "--out", "RUN"),

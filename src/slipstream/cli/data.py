@@ -95,7 +95,7 @@ def read(
     inputs, batches, positives = 0, 0, 0.0
     begun = time.perf_counter()
     with (
-        progress_bar("reading", len(order), "inputs") as advance,
+        progress_bar("reading", len(order), "examples") as advance,
         Loader(source, batch_size, order=order) as loader,
     ):
         for batch in loader:
@@ -106,8 +106,8 @@ def read(
     seconds = time.perf_counter() - begun
     rate = f", {positives / inputs:.2%} positive" if inputs else ""
     print_line(
-        f"{inputs:,} inputs in {batches:,} batches{rate}, in {seconds:.2f} s "
-        f"({compact(inputs / seconds)} inputs/s)"
+        f"{inputs:,} examples in {batches:,} batches{rate}, in {seconds:.2f} s "
+        f"({compact(inputs / seconds)} examples/s)"
     )
 
 
@@ -142,7 +142,7 @@ def _show_parts(dataset: Dataset) -> None:
         positive = "-" if info.label_rate is None else f"{info.label_rate:.2%}"
         scores = [f"{oracle[score]:.4f}" if oracle else "-" for score in ("auc", "logloss")]
         rows.append([name, f"{info.rows:,}", positive, str(len(info.shards)), *scores])
-    names = ["part", "inputs", "positive", "shards", "oracle AUC", "oracle logloss"]
+    names = ["part", "examples", "positive", "shards", "oracle AUC", "oracle logloss"]
     table("Parts", names, rows)
 
 

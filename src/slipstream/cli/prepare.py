@@ -85,7 +85,7 @@ def prepare(
     read, aside = made.source["rows_read"], made.source["rows_set_aside"]
     parts = ", ".join(f"{part.rows:,} {name}" for name, part in made.parts.items())
     print_line(
-        f"{to}: {read:,} rows read, {aside:,} set aside; inputs: {parts}; in {seconds:.1f} s "
+        f"{to}: {read:,} rows read, {aside:,} set aside; examples: {parts}; in {seconds:.1f} s "
         f"({compact(read / seconds)} rows/s)"
     )
 

@@ -236,7 +236,7 @@ def training_line(report: Report) -> str:
         >>> scores = {"logloss": 0.4512, "auc": 0.7891}
         >>> report = Report("train", 1_200_000, 4_800_000, rate=24_000, scores=scores)
         >>> training_line(report)
-        'train 25 %  loss 0.4512  2 min 30 s left  AUC 0.7891  24 k/s  1.2 M of 4.8 M inputs'
+        'train 25 %  loss 0.4512  2 min 30 s left  AUC 0.7891  24 k/s  1.2 M of 4.8 M examples'
     """
     percent = 100 * report.done // report.total if report.total else 100
     left, loss, auc = report.seconds_left, report.scores.get("logloss"), report.scores.get("auc")
@@ -246,7 +246,7 @@ def training_line(report: Report) -> str:
         None if left is None else f"{duration(left)} left",
         None if auc is None else f"AUC {auc:.4f}",
         None if report.rate is None else f"{compact(report.rate)}/s",
-        f"{compact(report.done)} of {compact(report.total)} inputs",
+        f"{compact(report.done)} of {compact(report.total)} examples",
     )
     return "  ".join(part for part in parts if part)
 

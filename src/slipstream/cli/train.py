@@ -114,14 +114,14 @@ def _show_summary(summary: dict[str, Any], run: Path) -> None:
         return "undefined" if value is None else f"{value:.4f}"
 
     print_line(
-        f"{run}: {summary['inputs_trained']:,} inputs trained in "
-        f"{summary['train_seconds']:.1f} s ({compact(summary['samples_per_second'])} inputs/s)"
+        f"{run}: {summary['inputs_trained']:,} examples trained in "
+        f"{summary['train_seconds']:.1f} s ({compact(summary['samples_per_second'])} examples/s)"
     )
     print_line(f"Part of the log: {summary['trained_part']}")
     print_line(
         f"AUC {metric('auc')}, logloss {metric('logloss')}, normalized entropy "
         f"{metric('normalized_entropy')}, accuracy {metric('accuracy')}, calibration "
-        f"{metric('calibration')} over {summary['inputs']:,} inputs"
+        f"{metric('calibration')} over {summary['inputs']:,} examples"
     )
     if summary["oracle_auc"] is not None and summary["auc"] is not None:
         print_line(
@@ -133,7 +133,7 @@ def _show_summary(summary: dict[str, Any], run: Path) -> None:
         oversized = summary["transfers"]["oversized_steps"]
         print_line(
             f"Fast tier: {summary['hot_access_share']:.1%} of the rows that batches needed were "
-            f"in it. For each input, {per_input['rows_in']:.3g} rows "
+            f"in it. For each example, {per_input['rows_in']:.3g} rows "
             f"({size(per_input['bytes_in'])}) were copied in and {per_input['rows_out']:.3g} "
             f"({size(per_input['bytes_out'])}) out."
         )

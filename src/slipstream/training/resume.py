@@ -40,8 +40,8 @@ def to_go_on_with(run: Run, wanted: Config) -> Config:
     fixed = [key for key in begun.differences(wanted) if key.partition(".")[0] not in free]
     if fixed:
         raise ConfigError(
-            f"The run in {run.folder} was begun with another {', '.join(fixed)}, which cannot "
-            "change on the way. Leave it out, or begin another run."
+            f"The run in {run.folder} was started with another {', '.join(fixed)}, which cannot "
+            "change when it is resumed. Omit it, or start another run."
         )
     return wanted
 
@@ -66,14 +66,14 @@ def to_go_on_from(
         say(warning)
     if found.state["dataset"] != dataset.manifest.checksum:
         raise ConfigError(
-            f"The run in {run.folder} was begun with another data set than "
-            f"{dataset.folder or 'the one given'}. Give it the one it was begun with."
+            f"The run in {run.folder} was started with another data set than "
+            f"{dataset.folder or 'this one'}. Resume it with the data set of its configuration."
         )
     position = found.state["training"]["position"]
     if position > total:
         raise ConfigError(
-            f"The run in {run.folder} has already gone through {position:,} inputs, and with "
-            f"epochs {config.epochs} it would be {total:,} in all. Give it at least as many epochs."
+            f"The run in {run.folder} is at example {position:,}, but with epochs {config.epochs} "
+            f"it has only {total:,}. Use more epochs."
         )
     return found
 

@@ -42,8 +42,8 @@ class Run:
         run = cls(folder)
         if not run.exists:
             raise ConfigError(
-                f"There is no run in {folder}: it has no {CONFIG}. Give the folder that slipstream "
-                "train was given as --out; a new run is begun there without --resume."
+                f"There is no run in {folder}: it has no {CONFIG}. Name a folder that slipstream "
+                "train has written (--out). To start a new run, omit --resume."
             )
         return run
 
@@ -79,13 +79,13 @@ class Run:
         known = {name + end for name in (*_PARTS, _LOCK) for end in ("", ".partial")}
         if names - known:
             raise ConfigError(
-                f"{self.folder} holds {min(names - known)}, which is no part of a run, so it is "
-                "left alone. Choose another folder."
+                f"{self.folder} holds {min(names - known)!r}, which does not belong to a run. "
+                "Choose another folder."
             )
         if names & set(_PARTS) and not force:
             raise ConfigError(
-                f"{self.folder} already holds a run. Go on with it: --resume; replace it: --force; "
-                "or choose another folder."
+                f"{self.folder} already holds a run. Continue it with --resume, replace it with "
+                "--force, or choose another folder."
             )
 
     @contextmanager
