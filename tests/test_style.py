@@ -92,7 +92,6 @@ TO_CLEAN = {
     "tests/order",
     "tests/pipeline",
     "tests/pipeline/place",
-    "tests/skip",
     "tests/tables",
     "tests/tools",
     "tests/training",

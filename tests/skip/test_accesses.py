@@ -19,14 +19,14 @@ def read():
 
 def rows_of(reader, part, number):
     """The rows of one input by table, as plainly as can be."""
-    (one,) = part.runs(number, number + 1)
+    (run,) = part.runs(number, number + 1)
     tables = [[] for _ in reader.names]
     for place, column in enumerate(part.schema.singles):
         table = reader.names.index(column.table)
-        tables[table].append(int(reader.starts[table] + one.ids[0, place]))
+        tables[table].append(int(reader.starts[table] + run.ids[0, place]))
     for column in part.schema.lists:
         table = reader.names.index(column.table)
-        tables[table] += [int(reader.starts[table] + v) for v in one.lists[column.name].values]
+        tables[table] += [int(reader.starts[table] + v) for v in run.lists[column.name].values]
     return tables
 
 
@@ -44,14 +44,14 @@ def test_sums_and_largest_are_those_of_the_rows(read):
 def test_enough_is_the_bound_below_which_so_many_rows_of_so_many_tables_lie(read, in_table, in_all):
     reader, accesses, numbers, part = read
     of_rows = np.random.default_rng(2).random(reader.rows).astype(np.float32)
-    found = accesses.bounds(of_rows, in_table, in_all)
+    bounds_found = accesses.bounds(of_rows, in_table, in_all)
     for place, number in enumerate(numbers.tolist()):
         bounds = [
             sorted(of_rows[rows])[min(in_table, len(rows)) - 1]
             for rows in rows_of(reader, part, number)
             if rows
         ]
-        assert found[place] == sorted(bounds)[min(in_all, len(bounds)) - 1]
+        assert bounds_found[place] == sorted(bounds)[min(in_all, len(bounds)) - 1]
 
 
 def test_counts_are_those_of_the_rows_and_labels(read):
@@ -61,8 +61,8 @@ def test_counts_are_those_of_the_rows_and_labels(read):
     accesses.count_labels(labels)
     wanted = np.zeros((reader.rows, 2), np.int64)
     for number in numbers.tolist():
-        (one,) = part.runs(number, number + 1)
+        (run,) = part.runs(number, number + 1)
         for row in chain(*rows_of(reader, part, number)):
-            wanted[row] += (1, int(one.labels[0]))
+            wanted[row] += (1, int(run.labels[0]))
     assert counts.tolist() == wanted[:, 0].tolist()
     assert labels.tolist() == wanted.tolist()

@@ -36,18 +36,18 @@ def test_no_decision_is_for_much_more_than_an_interval_however_much_can_be_skipp
     summary = train(data, keys, tmp_path / "run")
     every = round(0.05 * len(data.train))
     decisions = summary["skipping"]["decisions"]
-    assert max(one["inputs"] for one in decisions[1:]) < 2 * every
+    assert max(each["inputs"] for each in decisions[1:]) < 2 * every
     assert summary["inputs_skipped"] > 0
     # In the hot stretch a decision skips no more than it may make up for; where it begins, the
     # decision before still holds.
-    assert all((one["share"] or 0) < 0.7 for one in decisions)
+    assert all((each["share"] or 0) < 0.7 for each in decisions)
 
 
 def test_the_lag_of_a_decision_is_no_longer_than_an_interval_at_high_shares(data, tmp_path):
     keys = (*skip_rule("random-hot"), "skip.target=0.9", "skip.lag=8", "skip.interval=0.2")
     train(data, config(*KEYS, *keys, batch_size=8), tmp_path / "run")
     every = round(0.2 * len(data.train))
-    at = [one["position"] for one in lines(tmp_path / "run", "skipping")]
+    at = [each["position"] for each in lines(tmp_path / "run", "skipping")]
     assert at
     assert max(np.diff(at)) < 1.5 * every
 
@@ -88,13 +88,13 @@ def test_without_any_warm_up_the_published_rule_decides_a_step_after_snapshot_a(
 
 @pytest.mark.parametrize(("rule", "warmup"), [("value", 0.9), ("published", 0.9), ("random", 0.9)])
 def test_a_run_that_ends_before_its_first_decision_holds_is_too_short(data, tmp_path, rule, warmup):
-    said = []
+    sentences = []
     options = {"warmup_batches": 0} if rule == "published" else {}
     keys = (*skip_rule(rule, **options), "skip.lag=80", f"skip.warmup={warmup}")
-    summary = train(
-        data, config(*KEYS, *keys, batch_size=8), tmp_path / "run", hooks=Hooks(say=said.append)
-    )
-    assert any("Nothing will be skipped" in one and "80 batches later" in one for one in said)
+    hooks = Hooks(say=sentences.append)
+    summary = train(data, config(*KEYS, *keys, batch_size=8), tmp_path / "run", hooks=hooks)
+    (sentence,) = [text for text in sentences if "Nothing will be skipped" in text]
+    assert "80 batches later" in sentence
     assert summary["inputs_skipped"] == 0
 
 

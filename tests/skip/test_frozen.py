@@ -30,10 +30,10 @@ def watched(monkeypatch):
         before = [store.records.copy() for store in self.tables.stores]
         move(self, plan, factor)
         for number, (group, store) in enumerate(zip(plan.groups, self.tables.stores, strict=True)):
-            lists = [one.slots for one in group.lists.values()]
-            found = torch.cat([group.slots.flatten(), *lists]).numpy()
+            lists = [column.slots for column in group.lists.values()]
+            accessed = torch.cat([group.slots.flatten(), *lists]).numpy()
             changed = np.flatnonzero((store.records != before[number]).any(axis=1))
-            steps.append((plan.decision, number, set(found[found >= 0]), set(changed)))
+            steps.append((plan.decision, number, set(accessed[accessed >= 0]), set(changed)))
 
     monkeypatch.setattr(Skipper, "moving_rows", moves_seen)
     monkeypatch.setattr(Engine, "move", move_seen)
@@ -45,13 +45,13 @@ def test_frozen_rows_are_looked_up_and_do_not_move_and_others_do(tmp_path, monke
     summary = train(skewed(2000), config(*KEYS), tmp_path / "run")
     moved = {decision: set() for decision, *_ in steps}
     frozen = {decision: set() for decision, *_ in steps}
-    for decision, group, found, changed in steps:
-        assert changed <= found
+    for decision, group, accessed, changed in steps:
+        assert changed <= accessed
         mask = masks[decision]
         still = set() if mask is None else set(np.flatnonzero(~mask[group].numpy()))
         assert not changed & still
         moved[decision] |= changed
-        frozen[decision] |= found & still
+        frozen[decision] |= accessed & still
     assert len(moved) > 3
     assert not frozen.pop(0)
     assert all(frozen.values())
@@ -65,12 +65,12 @@ def test_frozen_rows_are_looked_up_and_do_not_move_and_others_do(tmp_path, monke
 def test_frozen_rows_are_the_same_wherever_rows_live(tmp_path):
     data = skewed(1000)
     lag = (*KEYS, "skip.lag=9")
-    made = [
+    summaries = [
         train(data, config(*lag, *more), tmp_path / name)
         for name, more in {
             "slow": (),
             "tiers": ("placement.kind=popular", "placement.fast_memory=60%"),
         }.items()
     ]
-    assert made[0]["weights_digest"] == made[1]["weights_digest"]
-    assert made[0]["skipping"]["row_updates_frozen"] > 0.1
+    assert summaries[0]["weights_digest"] == summaries[1]["weights_digest"]
+    assert summaries[0]["skipping"]["row_updates_frozen"] > 0.1

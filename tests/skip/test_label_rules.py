@@ -54,11 +54,11 @@ def test_inputs_are_kept_with_the_chances_that_their_offset_corrects(part, name)
     for label in (0.0, 1.0):
         twin = reader.read(np.arange(20))
         twin.labels[:] = label
-        kept = np.zeros(20)
+        trained_share = np.zeros(20)
         for epoch in range(EPOCHS):
             candidates = Candidates(twin, uniform(9, "twin", twin.numbers, epoch), twin.numbers)
-            kept += ~(rule.score(decision.tables, candidates) < decision.threshold)
-        chances[label] = kept / EPOCHS
+            trained_share += ~(rule.score(decision.tables, candidates) < decision.threshold)
+        chances[label] = trained_share / EPOCHS
     own = np.where(accesses.labels > 0, chances[1.0], chances[0.0])
     assert np.abs(trained - own).max() < 0.05
     often = np.minimum(chances[0.0], chances[1.0]) > 0.05  # where counting tells a ratio well
@@ -89,11 +89,11 @@ def test_corrections_stay_right_when_inputs_come_again(name):
     part = clicks(20_000, labels=labels, columns=columns).train
     labels = AccessReader(part).read(np.arange(len(part))).labels
     for verdict in in_epochs(part, name, 3):
-        kept, truth = verdict.train, np.log(labels.mean() / (1 - labels.mean()))
-        expected = 1 / (1 + np.exp(-(truth + verdict.logit_offset[kept])))
+        trained_share, truth = verdict.train, np.log(labels.mean() / (1 - labels.mean()))
+        expected = 1 / (1 + np.exp(-(truth + verdict.logit_offset[trained_share])))
         error = np.sqrt((expected * (1 - expected)).sum())
-        assert abs(labels[kept].sum() - expected.sum()) < 4 * error
-        assert 0.4 < kept.mean() < 0.6
+        assert abs(labels[trained_share].sum() - expected.sum()) < 4 * error
+        assert 0.4 < trained_share.mean() < 0.6
 
 
 def test_an_input_is_taken_out_of_the_counts_that_it_was_counted_in(part):
@@ -102,17 +102,17 @@ def test_an_input_is_taken_out_of_the_counts_that_it_was_counted_in(part):
     clicks = np.zeros((reader.rows, 2), dtype=np.uint32)
     everything.count_labels(clicks)
     common = common_rate(clicks)
-    found = few.odds_without_own(clicks, common, 20.0)
+    odds_of_others = few.odds_without_own(clicks, common, 20.0)
     assert max(np.bincount(few.lists[0])) > 1, "some row is accessed several times"
     for number in range(25):
         own, others = reader.read(np.array([number])), clicks.copy()
         alone = np.zeros_like(clicks)
         own.count_labels(alone)
         others -= alone
-        n, ones = others.astype(float).T
-        rate = (ones + 20 * common) / (n + 20)
+        n, positive = others.astype(float).T
+        rate = (positive + 20 * common) / (n + 20)
         odds = np.log(rate / (1 - rate)) - np.log(common / (1 - common))
-        assert found[number] == pytest.approx(own.sums(odds)[0], abs=1e-6)
+        assert odds_of_others[number] == pytest.approx(own.sums(odds)[0], abs=1e-6)
 
 
 def test_every_input_is_counted_once_whatever_comes_again(part):
@@ -128,12 +128,12 @@ def test_every_input_is_counted_once_whatever_comes_again(part):
 
 def test_chances_are_even_and_their_own_for_each_name_and_epoch():
     numbers = np.arange(20_000)
-    drawn = uniform(1, "judge", numbers)
-    assert drawn.min() > 0
-    assert drawn.max() <= 1
-    assert np.abs(np.histogram(drawn, 10, (0, 1))[0] - 2000).max() < 200
+    chances_drawn = uniform(1, "judge", numbers)
+    assert chances_drawn.min() > 0
+    assert chances_drawn.max() <= 1
+    assert np.abs(np.histogram(chances_drawn, 10, (0, 1))[0] - 2000).max() < 200
     for other in (uniform(1, "explore", numbers), uniform(1, "judge", numbers, 1)):
-        assert abs(np.corrcoef(drawn, other)[0, 1]) < 0.03
+        assert abs(np.corrcoef(chances_drawn, other)[0, 1]) < 0.03
 
 
 def test_the_pilot_finds_the_line_that_was_planted():

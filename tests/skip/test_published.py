@@ -39,12 +39,12 @@ def config(*settings):
 
 def accesses(part, number):
     """The rows of an input by table, one by one."""
-    (one,) = part.runs(number, number + 1)
+    (each,) = part.runs(number, number + 1)
     rows = {table.name: [] for table in part.schema.tables}
     for place, column in enumerate(part.schema.singles):
-        rows[column.table].append(int(one.ids[0, place]))
+        rows[column.table].append(int(each.ids[0, place]))
     for column in part.schema.lists:
-        rows[column.table] += one.lists[column.name].values.tolist()
+        rows[column.table] += each.lists[column.name].values.tolist()
     return rows
 
 
@@ -60,23 +60,23 @@ def hot_rows(part, layout, budget):
             for row in ids:
                 counts[table, row] = counts.get((table, row), 0) + 1
     tables = [table.name for table in part.schema.tables]
-    best = sorted(counts, key=lambda one: (-counts[one], tables.index(one[0]), one[1]))
+    best = sorted(counts, key=lambda each: (-counts[each], tables.index(each[0]), each[1]))
     dim = layout.tables[0].dim
     return set(best[: budget // (4 * dim)])
 
 
 def rows_after(data, folder, settings, steps):
     """All rows by table after so many steps of the same order, without any skipping."""
-    asked = iter(range(steps + 1))
-    hooks = Hooks(stop=lambda: next(asked, None) in (None, steps))
+    calls = iter(range(steps + 1))
+    hooks = Hooks(stop=lambda: next(calls, None) in (None, steps))
     settings = [setting for setting in settings if not setting.startswith("skip.options")]
     chosen = config(*settings, "skip.rule=none", "skip.options={hot_memory: 60%, hot_sample: 0.5}")
     with pytest.raises(StoppedError):
         train(data, chosen, folder, hooks=hooks)
     tables = Embeddings(build.model_of(chosen, data).layout, seed=None)
-    found = newest(folder / "checkpoints")
-    assert found.step == steps
-    load(found, tables.stores)
+    checkpoint = newest(folder / "checkpoints")
+    assert checkpoint.step == steps
+    load(checkpoint, tables.stores)
     return {
         table.name: store.views["weight"][store.rows_of(table.name)].copy()
         for store in tables.stores
@@ -92,7 +92,7 @@ def literally(data, folder, settings, alpha, target):
     budget = round(0.6 * everything)
     hot = hot_rows(part, layout, budget)
     rows = [accesses(part, n) for n in range(len(part))]
-    is_hot = [all((t, r) in hot for t, ids in one.items() for r in ids) for one in rows]
+    is_hot = [all((t, r) in hot for t, ids in each.items() for r in ids) for each in rows]
     hot_inputs = [n for n in range(len(part)) if is_hot[n]]
     cold_batches = -(-(len(part) - len(hot_inputs)) // SIZE)
     e = round(P * -(-len(hot_inputs) // SIZE)) + S
@@ -110,8 +110,8 @@ def literally(data, folder, settings, alpha, target):
         )
 
     left = hot_inputs[e * SIZE :]
-    drawn = uniform(SEED, "sample", np.array(left)) <= KEYS["skip.options.sample_share"]
-    sample = [number for number, one in zip(left, drawn.tolist(), strict=True) if one]
+    chosen_share = uniform(SEED, "sample", np.array(left)) <= KEYS["skip.options.sample_share"]
+    sample = [number for number, each in zip(left, chosen_share.tolist(), strict=True) if each]
     low, high, threshold = 0.0, 0.1, 0.0
     for _ in range(25):
         middle = (low + high) / 2
@@ -136,15 +136,15 @@ def test_published_gives_the_threshold_and_drops_the_inputs_of_a_literal_transcr
     else:
         data = Dataset.open(synthesize(Recipe(rows=1500, shape="taobao"), tmp_path / "data"))
         sizes = ("model.dim=4", "model.top=[5]", "model.attention=[5]", "model.final=[6]")
-        settings, alpha, target = ("model.name=tbsm", "embedding.lr=0.005", *sizes), 4, 0.85
+        settings, alpha, target = ("model.name=tbsm", "embedding.lr=0.02", *sizes), 4, 0.85
     settings = (*settings, "skip.options.tolerance=0.05", f"skip.target={target}")
     threshold, wanted = literally(data, tmp_path, settings, alpha, target)
     seen, after = [], Skipper.update
 
-    def noted(self, heard):
-        for one in heard:
-            seen.extend(one.plan.skipped.tolist())
-        return after(self, heard)
+    def noted(self, finished):
+        for each in finished:
+            seen.extend(each.plan.skipped.tolist())
+        return after(self, finished)
 
     monkeypatch.setattr(Skipper, "update", noted)
     summary = train(data, config(*settings), tmp_path / "run")
@@ -175,10 +175,10 @@ def test_a_search_that_fails_skips_nothing_and_says_so(tmp_path):
 
 
 def test_a_run_that_is_too_short_says_so_at_the_start(tmp_path):
-    said = []
+    sentences = []
     settings = (*SIZES, "skip.options.warmup_batches=1000")
-    train(skewed(400), config(*settings), tmp_path / "run", hooks=Hooks(say=said.append))
-    assert any(one.startswith("Nothing will be skipped: the published rule") for one in said)
+    train(skewed(400), config(*settings), tmp_path / "run", hooks=Hooks(say=sentences.append))
+    assert any(each.startswith("Nothing will be skipped: the published rule") for each in sentences)
 
 
 def test_it_is_decided_once_unless_it_is_to_be_repeated(tmp_path):

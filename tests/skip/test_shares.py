@@ -31,18 +31,18 @@ def run(data, out, rule, *settings, strategy="plain", share=0.3):
     """A run with small batches, so that a decision soon holds."""
     hot = ("skip.options.hot_sample=1",) if strategy == "slipstream" else ()
     keys = (*skip_rule(rule), f"skip.target={share}", *SHORT, *hot)
-    made = config(*keys, *settings, strategy=strategy, batch_size=8, compile="off")
-    return train(data, made, out)
+    keys_of_run = config(*keys, *settings, strategy=strategy, batch_size=8, compile="off")
+    return train(data, keys_of_run, out)
 
 
 def judged(summary):
     """Inputs that decisions judged, and how many of them were skipped."""
-    decided = [one for one in summary["skipping"]["decisions"] if "target" in one]
+    decided = [each for each in summary["skipping"]["decisions"] if "target" in each]
     assert decided
-    skipped = sum(one["inputs"] * (one["share"] or 0) for one in decided)
+    skipped = sum(each["inputs"] * (each["share"] or 0) for each in decided)
     assert summary["inputs_skipped"] == round(skipped)
     assert summary["inputs_trained"] + summary["inputs_skipped"] == summary["inputs_total"]
-    return sum(one["inputs"] for one in decided), skipped
+    return sum(each["inputs"] for each in decided), skipped
 
 
 SHARED = ["random-hot", *(rule for rule in RULES if rule not in ("published", "freeze"))]
@@ -67,13 +67,13 @@ def test_the_published_rule_skips_the_share_of_hot_inputs_that_its_search_found(
     summary = run(
         data, tmp_path / "run", "published", "skip.options.hot_memory=70%", strategy=strategy
     )
-    (one,) = [one for one in summary["skipping"]["decisions"] if "target" in one]
+    (each,) = [each for each in summary["skipping"]["decisions"] if "target" in each]
     judged(summary)
-    assert one["why"] in ("", "within the tolerance of 0.08")
-    assert one["reached"] == pytest.approx(0.3, abs=0.08)
-    assert 0.05 < one["of_sample"] < 0.95 or strategy == "slipstream"
+    assert each["why"] in ("", "within the tolerance of 0.08")
+    assert each["reached"] == pytest.approx(0.3, abs=0.08)
+    assert 0.05 < each["of_sample"] < 0.95 or strategy == "slipstream"
     # A sample of half of a few hundred hot inputs: three standard errors are 5 points.
-    assert one["share"] == pytest.approx(one["reached"] * one["of_sample"], abs=0.05)
+    assert each["share"] == pytest.approx(each["reached"] * each["of_sample"], abs=0.05)
 
 
 @pytest.mark.parametrize("strategy", ["plain", "fae"])
@@ -83,7 +83,7 @@ def test_freezing_leaves_out_the_share_of_row_updates(data, tmp_path, strategy):
     assert summary["inputs_skipped"] == 0
 
 
-def told(out):
+def reasons_of(out):
     """The reasons, without those of decisions that got what they wanted."""
     reasons = [line["why"] for line in lines(out, "skipping")]
     assert all(reasons)
@@ -97,13 +97,13 @@ def test_where_few_inputs_are_hot_the_reason_names_their_share(data, tmp_path):
     inputs, skipped = judged(summary)
     named = [
         float(re.fullmatch(r"only (.*) % of the sample can be skipped", why)[1]) / 100
-        for why in told(out)
+        for why in reasons_of(out)
     ]
     assert 0.02 < skipped / inputs < 0.6
     assert np.mean(named) == pytest.approx(skipped / inputs, abs=0.03)
-    said = summary["skipping"]["sentence"]
-    assert f"{skipped / inputs:.1%} of the {inputs:,} judged, where".replace("%", " %") in said
-    assert "where the target is 80.0 %: only" in said
+    text = summary["skipping"]["sentence"]
+    assert f"{skipped / inputs:.1%} of the {inputs:,} judged, where".replace("%", " %") in text
+    assert "where the target is 80.0 %: only" in text
 
 
 def test_where_few_inputs_are_negative_the_reason_names_their_share(tmp_path):
@@ -113,7 +113,7 @@ def test_where_few_inputs_are_negative_the_reason_names_their_share(tmp_path):
     inputs, skipped = judged(summary)
     named = [
         float(re.fullmatch(r"only (.*) % of the sample are negatives", why)[1]) / 100
-        for why in told(out)
+        for why in reasons_of(out)
     ]
     assert np.mean(named) == pytest.approx(0.4, abs=0.03)
     assert skipped / inputs == pytest.approx(0.4 * 0.99, abs=0.03)
@@ -124,7 +124,7 @@ def test_where_all_inputs_are_alike_the_reason_is_that(data, tmp_path):
     out = tmp_path / "run"
     _, skipped = judged(run(same, out, "value"))
     assert skipped == 0
-    assert set(told(out)) == {"many examples have the same score"}
+    assert set(reasons_of(out)) == {"many examples have the same score"}
 
 
 def test_a_published_search_that_finds_nothing_skips_nothing_and_says_so(data, tmp_path):
@@ -132,7 +132,7 @@ def test_a_published_search_that_finds_nothing_skips_nothing_and_says_so(data, t
     summary = run(data, out, "published", "skip.options.max_movement=1e-9")
     _, skipped = judged(summary)
     assert skipped == 0
-    (why,) = told(out)
+    (why,) = reasons_of(out)
     assert why.startswith("in 25 steps no threshold up to 1e-09 came within 0.08 of the share")
     assert why in summary["skipping"]["sentence"]
 
@@ -143,8 +143,8 @@ def test_with_a_lag_of_many_intervals_shares_do_not_swing(target, lag, tmp_path)
     columns = {k: (rows * random.random(n) ** 4).astype(int) for k, rows in (("a", 900), ("b", 90))}
     many = clicks(n, columns=columns)
     keys = (f"skip.target={target}", f"skip.lag={lag}", "skip.rule=value")
-    made = config(*keys, batch_size=8, epochs=5)
-    decisions = train(many, made, tmp_path / "run")["skipping"]["decisions"][1:]
-    late = [one["wanted"] for one in decisions if one["inputs"]]
+    keys_of_run = config(*keys, batch_size=8, epochs=5)
+    decisions = train(many, keys_of_run, tmp_path / "run")["skipping"]["decisions"][1:]
+    late = [each["wanted"] for each in decisions if each["inputs"]]
     assert len(late) > 60
-    assert max(abs(one - target) for one in late) < 0.06
+    assert max(abs(each - target) for each in late) < 0.06

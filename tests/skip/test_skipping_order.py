@@ -36,7 +36,7 @@ def walk(order, batch_size, *, lag=3, every=4, start=None, world=1, most=None):
         position, decisions.done, decisions.all = start
     skipped = SkippingOrder(order, judge, decisions, most)
     shares = [skipped.cuts(position, batch_size, rank=r, world_size=world) for r in range(world)]
-    made = []
+    walked = []
     for step in zip(*shares, strict=True):
         if step[0] is None:
             assert order.pending_decision(position) is not None, "waits for nothing but a loss"
@@ -49,8 +49,8 @@ def walk(order, batch_size, *, lag=3, every=4, start=None, world=1, most=None):
         decisions.done += 1
         if decisions.done % every == 0:
             decisions.take(decisions.done // every % 11, {})
-        made.append((step, (position, decisions.done, list(decisions.all))))
-    return made
+        walked.append((step, (position, decisions.done, list(decisions.all))))
+    return walked
 
 
 @given(
@@ -74,7 +74,7 @@ def test_every_input_is_trained_or_skipped_once_and_batches_are_full(
     used = np.diff([0, *(position for _, (position, _, _) in steps)])
     assert most is None or max(used, default=0) <= most * world
     if kind == "as-is":
-        ended = [most is not None and one == most * world for one in used]
+        ended = [most is not None and each == most * world for each in used]
         full = [size == batch_size * world for size in sizes]
         assert all(a or b for a, b in zip(full[:-1], ended, strict=False))
 
@@ -92,15 +92,15 @@ def test_resumed_at_any_step_the_same_batches_follow(base, kind, batch_size, sto
         return
     rest = walk(arranged(base, kind), batch_size, start=whole[stop][1], most=most)
     assert len(rest) == len(whole) - stop - 1
-    for ((one,), _), ((other,), _) in zip(whole[stop + 1 :], rest, strict=True):
-        assert one.numbers.tolist() == other.numbers.tolist()
-        assert one.skipped.tolist() == other.skipped.tolist()
-        assert one.next_position == other.next_position
-        assert one.decision == other.decision
-        if one.logit_offset is None:
+    for ((each,), _), ((other,), _) in zip(whole[stop + 1 :], rest, strict=True):
+        assert each.numbers.tolist() == other.numbers.tolist()
+        assert each.skipped.tolist() == other.skipped.tolist()
+        assert each.next_position == other.next_position
+        assert each.decision == other.decision
+        if each.logit_offset is None:
             assert other.logit_offset is None
         else:
-            assert one.logit_offset.tolist() == other.logit_offset.tolist()
+            assert each.logit_offset.tolist() == other.logit_offset.tolist()
 
 
 def test_a_decision_holds_from_a_fixed_batch_on_however_far_ahead_is_read():
@@ -140,9 +140,9 @@ def test_a_loader_that_begins_anew_meets_the_same_decisions():
     decisions.take(5, {})
     ahead = [next(cuts) for _ in range(3)]
     again = order.cuts(ahead[0].next_position, 10)
-    for one in ahead[1:]:
+    for each in ahead[1:]:
         other = next(again)
-        assert (one.numbers.tolist(), one.decision) == (other.numbers.tolist(), other.decision)
+        assert (each.numbers.tolist(), each.decision) == (other.numbers.tolist(), other.decision)
 
 
 def test_where_all_are_skipped_a_batch_without_inputs_uses_them_up():
@@ -178,6 +178,6 @@ def test_with_nothing_to_skip_the_batches_are_those_of_the_order(kind):
         order.report_loss(segment, 0.5)
     decisions = Decisions(lag=10**6)
     both = zip(plain.cuts(0, 16), SkippingOrder(order, judge, decisions).cuts(0, 16), strict=True)
-    for one, other in both:
-        assert one.numbers.tolist() == other.numbers.tolist()
-        assert one.next_position == other.next_position
+    for each, other in both:
+        assert each.numbers.tolist() == other.numbers.tolist()
+        assert each.next_position == other.next_position

@@ -43,27 +43,27 @@ def histories(tmp_path_factory):
 
 
 def run(data, out, rule, *settings, strategy="plain", hooks=None, resume=False, **keys):
-    made = config(*SHORT, *skip_rule(rule), *settings, strategy=strategy, **keys)
-    return train(data, made, out, hooks=hooks, resume=resume)
+    keys_of_run = config(*SHORT, *skip_rule(rule), *settings, strategy=strategy, **keys)
+    return train(data, keys_of_run, out, hooks=hooks, resume=resume)
 
 
 @pytest.mark.parametrize(("strategy", "keys"), RUNS)
 def test_share_0_is_bitwise_a_run_without_skipping(data, tmp_path, strategy, keys, monkeypatch):
     plain = run(data, tmp_path / "plain", "none", strategy=strategy, **keys)
-    ours = run(data, tmp_path / "0", "value", "skip.target=0", strategy=strategy, **keys)
-    assert ours["weights_digest"] == plain["weights_digest"] or strategy == "fae"
-    assert ours["inputs_skipped"] == 0
+    skipped = run(data, tmp_path / "0", "value", "skip.target=0", strategy=strategy, **keys)
+    assert skipped["weights_digest"] == plain["weights_digest"] or strategy == "fae"
+    assert skipped["inputs_skipped"] == 0
     if strategy == "fae":  # a decision on its rate may come later, for what skipping might leave
         monkeypatch.setattr(plan_ahead, "least_ordering_lag", lambda *_: 6)
         same = run(data, tmp_path / "f", "none", strategy=strategy, **keys)
-        assert ours["weights_digest"] == same["weights_digest"]
+        assert skipped["weights_digest"] == same["weights_digest"]
 
 
 def test_a_threshold_is_searched_on_inputs_to_come_also_where_they_are_rearranged(data, tmp_path):
     settings = ("order.kind=cold-first", "skip.options.hot_memory=8%")
     late = ("skip.warmup=0.85", "skip.target=0.2", "skip.lag=5")  # hot inputs alone are left
     summary = run(data, tmp_path / "run", "random-hot", *settings, *late, batch_size=8)
-    first = next(one for one in summary["skipping"]["decisions"] if "target" in one)
+    first = next(each for each in summary["skipping"]["decisions"] if "target" in each)
     assert first["reached"] == pytest.approx(0.2, abs=0.02)
     assert first["share"] == pytest.approx(0.2, abs=0.08)
 
@@ -99,10 +99,10 @@ def test_a_run_that_was_stopped_ends_where_an_uninterrupted_one_does(
 @pytest.mark.parametrize("rule", ["published", "random-hot", "value"])
 def test_every_run_that_skips_reports_what_it_skipped(data, tmp_path, rule):
     hot = () if rule == "value" else ("skip.options.hot_memory=30%",)
-    found = run(data, tmp_path / "run", rule, *hot, epochs=3)["skipping"]
-    assert 0 < found["loss_skipped"] < 2
-    assert 0 < found["label_rate_skipped"] < 1
-    assert found["skipped_examples_scored"] > 100
+    skipping = run(data, tmp_path / "run", rule, *hot, epochs=3)["skipping"]
+    assert 0 < skipping["loss_skipped"] < 2
+    assert 0 < skipping["label_rate_skipped"] < 1
+    assert skipping["skipped_examples_scored"] > 100
     kept_by = [line["blocking_tables"] for line in lines(tmp_path / "run", "skipping")]
     assert any(kept_by), "some table keeps inputs from being skipped"
 
@@ -147,32 +147,33 @@ def test_an_option_that_a_rule_does_not_have_is_an_error_before_anything_is_writ
 
 def test_the_targets_of_a_schedule_come_in_turn(data, tmp_path):
     run(data, tmp_path / "run", "random", "skip.target_schedule=[0.1, 0.5]")
-    asked = [line["target"] for line in lines(tmp_path / "run", "skipping")]
-    assert asked[:3] == [0.1, 0.5, 0.5]
+    targets = [line["target"] for line in lines(tmp_path / "run", "skipping")]
+    assert targets[:3] == [0.1, 0.5, 0.5]
 
 
 @pytest.mark.parametrize("model", ["tbsm", "dcn", "deepfm", "wide_deep"])
 @pytest.mark.parametrize("rule", ["published"])
 def test_every_model_trains_with_inputs_skipped(tmp_path, histories, model, rule):
-    sizes = [one for one in SIZES[model] if not one.startswith("model.dim")]
+    sizes = [each for each in SIZES[model] if not each.startswith("model.dim")]
     settings = [*SHORT, f"model.name={model}", *sizes, *skip_rule(rule, h_t=0.5)]
-    made = Config(batch_size=32).with_settings([*settings, "log.trackers=[]", "compile=off"])
-    summary = train(histories, made, tmp_path / "run")
+    keys_of_run = Config(batch_size=32).with_settings([*settings, "log.trackers=[]", "compile=off"])
+    summary = train(histories, keys_of_run, tmp_path / "run")
     assert summary["inputs_skipped"] > 0
     assert summary["inputs_trained"] + summary["inputs_skipped"] == summary["inputs_total"]
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_the_estimate_holds_what_a_rule_keeps(data, tmp_path, rule):
-    made = config(*SHORT, *skip_rule(rule), stop=600)
-    kept = train(data, made, tmp_path / "run")["skipping"]["overhead_bytes"]
-    part = estimate(data, made).host.get("skipping", 0)
+    keys_of_run = config(*SHORT, *skip_rule(rule), stop=600)
+    nbytes = train(data, keys_of_run, tmp_path / "run")["skipping"]["overhead_bytes"]
+    part = estimate(data, keys_of_run).host.get("skipping", 0)
     small = 4096  # a line, a few numbers, ten watched rows
-    assert kept - small <= part <= 4 * kept + 16 * len(data.train)
+    assert nbytes - small <= part <= 4 * nbytes + 16 * len(data.train)
 
 
 def test_the_estimate_holds_decisions_that_wait_for_their_first_batch(data, tmp_path):
-    made = config(*SHORT, *skip_rule("value"), "skip.lag=50", stop=600, epochs=3)
-    few = estimate(data, made.with_settings(["skip.interval=0.9"])).host["skipping"]
-    kept = train(data, made, tmp_path / "run")["skipping"]["overhead_bytes"]
-    assert few < kept <= estimate(data, made).host["skipping"] / 2 + 4096, "it is saved as often"
+    keys_of_run = config(*SHORT, *skip_rule("value"), "skip.lag=50", stop=600, epochs=3)
+    few = estimate(data, keys_of_run.with_settings(["skip.interval=0.9"])).host["skipping"]
+    nbytes = train(data, keys_of_run, tmp_path / "run")["skipping"]["overhead_bytes"]
+    estimated = estimate(data, keys_of_run).host["skipping"]
+    assert few < nbytes <= estimated / 2 + 4096, "it is saved as often"

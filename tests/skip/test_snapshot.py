@@ -76,7 +76,7 @@ def test_a_run_that_is_stopped_between_snapshots_ends_as_if_it_had_not_been(
 
 def test_where_rows_live_does_not_change_a_snapshot(tmp_path):
     data = skewed(1500)
-    keys = (*skip_rule("movement"), "skip.lag=30", "ordering.kind=as-is", "placement.window=4")
+    keys = (*skip_rule("movement"), "skip.lag=30", "order.kind=as-is", "placement.window=4")
     summaries = [
         train(data, config(*SHORT, *keys, strategy=name), tmp_path / name)
         for name in ("plain", "fast", "bagpipe")

@@ -40,11 +40,11 @@ def test_a_group_has_one_decision_and_no_input_twice_and_ends_where_something_ma
         )
         finished.append(FinishedStep(plan, position, None))
         position += inputs
-    found = list(groups(finished, lambda plan: plan.ends, per_epoch))
-    assert [one for group in found for one in group.steps] == finished
-    for group in found:
-        assert {one.plan.decision for one in group.steps} == {group.decision}
-        assert not any(one.plan.ends for one in group.steps[:-1])
+    step_groups = list(groups(finished, lambda plan: plan.ends, per_epoch))
+    assert [step for group in step_groups for step in group.steps] == finished
+    for group in step_groups:
+        assert {step.plan.decision for step in group.steps} == {group.decision}
+        assert not any(step.plan.ends for step in group.steps[:-1])
         if len(group.steps) > 1:
             first, last = group.steps[0].before, group.last.plan.next_position - 1
             assert first // per_epoch == last // per_epoch
@@ -79,7 +79,7 @@ def test_results_that_come_late_and_together_make_the_same_run(rule, tmp_path, m
     assert together["inputs_skipped"] == one_by_one["inputs_skipped"] > 0
     assert together["weights_digest"] == one_by_one["weights_digest"]
     parts = [
-        [one for one in lines(tmp_path / name) if one["kind"] == "skipping"]
+        [step for step in lines(tmp_path / name) if step["kind"] == "skipping"]
         for name in ("one-by-one", "together")
     ]
     assert parts[0] == parts[1] != []

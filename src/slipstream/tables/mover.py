@@ -113,13 +113,8 @@ class Mover:
         self._told = plan.step
         self._read_what_may_be()
 
-    def flush(self, only: Sequence[Array] | None = None) -> None:
-        """Write every row in the fast tier back, without sending it away; some alone cost as much.
-
-        Args:
-            only: For each group the rows that must be written back.
-        """
-        del only
+    def flush(self) -> None:
+        """Write every row in the fast tier back, without sending it away."""
         self._raise_what_failed(wait=True)
         for number, row_of in enumerate(self._row_of):
             (slots,) = np.nonzero(row_of >= 0)

@@ -31,12 +31,8 @@ class MovesRows(Protocol):
     def keep(self, kept: Sequence[Moves], step: int = 0) -> None:
         """Bring in the rows that are there before the first step; `step` steps are done."""
 
-    def flush(self, only: Sequence[Array] | None = None) -> None:
-        """Write rows in the fast tier back, without sending them away.
-
-        Args:
-            only: For each group the rows that must be written back; None are all.
-        """
+    def flush(self) -> None:
+        """Write rows in the fast tier back, without sending them away."""
 
     def close(self) -> None:
         """Finish what is under way and end."""
@@ -86,16 +82,6 @@ class Embeddings:
                 self.stores, self.fast, lambda group, rows: self.before_write(group, rows)
             )
 
-    def also_tell(self, other: BeforeWrite) -> None:
-        """Tell one more, after those who are told, before rows of the slow store are changed."""
-        told = self.before_write
-
-        def both(group: int, rows: Array) -> None:
-            told(group, rows)
-            other(group, rows)
-
-        self.before_write = both
-
     def keep(self, kept: Sequence[Moves], step: int = 0) -> None:
         """Bring in the rows that are in the fast tier before the first step; `step` are done."""
         if self.mover is not None:
@@ -123,14 +109,10 @@ class Embeddings:
         spent, self.mover.clock = self.mover.clock, Clock()
         return spent
 
-    def flush(self, only: Sequence[Array] | None = None) -> None:
-        """Have rows in the slow store as they are now, wherever they are in use.
-
-        Args:
-            only: For each group the rows that must be; None are all.
-        """
+    def flush(self) -> None:
+        """Write rows in use back, so that the slow store has all rows as they are now."""
         if self.mover is not None:
-            self.mover.flush(only)
+            self.mover.flush()
 
     def close(self) -> None:
         """End what runs in the background."""

@@ -106,7 +106,7 @@ def plans_from(
     each: Callable[[], None],
     *,
     again: bool,
-    passed: Iterator[Batch] | None = None,
+    skip_history: Iterator[Batch] | None = None,
 ) -> Iterator[Plan]:
     """The plans of the steps that are left.
 
@@ -121,11 +121,11 @@ def plans_from(
         batches: Gives those of the loader, from where it stands on.
         each: Called for each plan that is made again.
         again: Whether plans follow from the batches before.
-        passed: Those batches, where the loader would not give them again: some inputs were skipped.
+        skip_history: The batches so far, where skipped examples make the loader read others.
     """
     if state.step and again:
-        loader.load_state_dict({"position": 0 if passed is None else state.position})
-        plans = planner.plans(chain(passed or (), batches()))
+        loader.load_state_dict({"position": 0 if skip_history is None else state.position})
+        plans = planner.plans(chain(skip_history or (), batches()))
         for plan in plans:
             each()
             if plan.step == state.step or plan.next_position >= state.position:

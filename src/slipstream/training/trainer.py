@@ -150,7 +150,7 @@ class Trainer:
                 lambda: loader if ahead else self._batches(loader),
                 self._stop_if_asked,
                 again=tiered.remembers and not (self.skipping.on and history is None),
-                passed=history,
+                skip_history=history,
             )
         # What is in the fast tier before the next plan is made: only then may a thread make it.
         self.engine.tables.keep(tiered.resident_rows(), self.state.step)
