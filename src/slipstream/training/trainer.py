@@ -339,7 +339,7 @@ class Trainer:
             raise diverged_after(self.state.step)
         recent = self.reports.state_dict()
         self.engine.tables.flush()
-        skipping = self.skipping.saved(self.state)  # a snapshot under way has seen what settled
+        skipping = self.skipping.saved(self.state)
         self.saver.begin(
             self.state.step,
             self.engine.tables.stores,
