@@ -16,30 +16,45 @@ from slipstream.number_format import compact, parse_size_option
 def prepare(
     format: str = typer.Argument(..., help="criteo, avazu, taobao or table."),
     inputs: list[Path] = typer.Argument(None, metavar="INPUT...", help="Files, in time order."),
-    to: Path = typer.Option(..., "--out", metavar="DIR", help="The folder to make."),
-    schema: Path | None = typer.Option(None, help="For table: the schema file."),
-    history: int | None = typer.Option(None, min=0, help="For taobao: earlier items. Default: 20."),
+    to: Path = typer.Option(..., "--out", metavar="DIR", help="The folder to create."),
+    schema: Path | None = typer.Option(None, help="The schema file, for the format table."),
+    history: int | None = typer.Option(
+        None, min=0, help="For taobao: length of the history. Default: 20."
+    ),
     negatives: int | None = typer.Option(
-        None, min=0, help="For taobao: for each event. Default: 1."
+        None, min=0, help="For taobao: negative examples for each event. Default: 1."
     ),
-    sort: bool = typer.Option(False, "--sort", help="Sort by time."),
-    split: str = typer.Option("time", help="time, or random with --seed."),
-    validation: str = typer.Option("0.05", help="A share, or day: the last before evaluation."),
-    evaluation: str = typer.Option("0.10", help="A share, or day: the last one."),
+    sort: bool = typer.Option(False, "--sort", help="Sort the rows by time."),
+    split: str = typer.Option("time", help="How to split into parts: time, or random with --seed."),
+    validation: str = typer.Option(
+        "0.05",
+        help="Size of the validation part: a share, or day for the last day before evaluation.",
+    ),
+    evaluation: str = typer.Option(
+        "0.10", help="Size of the evaluation part: a share, or day for the last day."
+    ),
     seed: int | None = typer.Option(
-        None, help="Of random splits; of taobao's negatives. Default: 0."
+        None, help="Seed for random splits and for negatives of taobao. Default: 0."
     ),
-    min_count: int = typer.Option(2, help="Values seen less often in training share one id."),
-    max_rows: int | None = typer.Option(None, help="Of a table; the tail shares hashed buckets."),
-    hash: int | None = typer.Option(None, help="Hash to so many buckets, without a dictionary."),
-    dictionary: Path | None = typer.Option(None, help="A data set whose ids to use."),
-    extend: bool = typer.Option(False, "--extend", help="New values get ids behind those."),
-    memory: str = typer.Option("2G", help="The most anonymous memory, such as 512M."),
-    bad_rows: str = typer.Option("error", help="error, or skip: set bad rows aside."),
+    min_count: int = typer.Option(2, help="Values that occur less often in training share one id."),
+    max_rows: int | None = typer.Option(
+        None, help="The most rows of a table; rarer values share hash buckets."
+    ),
+    hash: int | None = typer.Option(
+        None, help="Hash all values to so many buckets, without a dictionary."
+    ),
+    dictionary: Path | None = typer.Option(None, help="Use the ids of this data set."),
+    extend: bool = typer.Option(
+        False, "--extend", help="With --dictionary: give new values new ids."
+    ),
+    memory: str = typer.Option("2G", help="The most memory to use, such as 512M."),
+    bad_rows: str = typer.Option("error", help="For rows that cannot be read: error, or skip."),
     max_bad: int | None = typer.Option(None, help="With skip: the most bad rows. Default: 1000."),
-    force: bool = typer.Option(False, "--force", help="Replace a data set that is there."),
+    force: bool = typer.Option(False, "--force", help="Replace an existing data set."),
 ) -> None:
-    """Make a packed data set of raw click logs, in bounded memory; if killed, run it again.
+    """Convert raw click logs to a packed data set, with limited memory.
+
+    If it is interrupted, run the same command again: it continues where it stopped.
 
     Example: slipstream prepare criteo train.txt --out clicks
     """
