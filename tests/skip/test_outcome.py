@@ -1,8 +1,6 @@
 """The sentence at the end of a run that skips."""
 
-import numpy as np
-
-from slipstream.skip.outcome import sentence, yardstick
+from slipstream.skip.outcome import sentence
 
 SUMMARY = {
     "skip_share": 0.3,
@@ -12,38 +10,12 @@ SUMMARY = {
 }
 
 
-def curve_of(inputs, off=0.0):
-    return [
-        {"inputs_trained": n, "auc": 0.6 + 0.02 * np.log(n) + off * (-1) ** k}
-        for k, n in enumerate(inputs)
-    ]
-
-
-def test_the_yardstick_is_the_cost_of_fewer_examples_on_a_curve_that_is_a_line():
-    curve = curve_of([500, 600, 700, 800, 900, 1000])
-    cost = yardstick(curve, 0.2)
-    assert np.isclose(cost.auc, curve[5]["auc"] - curve[3]["auc"])
-    assert cost.half < 1e-9
-
-
-def test_points_off_the_line_make_it_less_certain():
-    curve = curve_of([500, 600, 700, 800, 900, 1000], 0.001)
-    assert yardstick(curve, 0.2).half > 3e-4  # Student's t with four degrees of freedom
-
-
-def test_too_few_points_make_no_yardstick():
-    assert yardstick([{"inputs_trained": 5, "auc": 0.6}], 0.2) is None
-    assert "not known" in sentence("value", SUMMARY, 0.5)
-
-
-def test_the_sentence_has_share_time_losses_and_cost():
-    cost = yardstick(curve_of((5, 6, 7, 8)), 0.3)._asdict()
+def test_the_sentence_has_share_time_and_losses():
     losses = {"loss_skipped": 0.5, "loss_trained": 0.25, "skipped_examples_scored": 1000}
-    summary = SUMMARY | losses | {"cost_at_random": cost}
+    summary = SUMMARY | losses
     text = sentence("value", summary, 0.5, target="why")
     assert text.startswith("value: 30.0 % of examples skipped (why), which saved about 2.5 s ")
     assert "0.5000 of skipped examples (1,000 were scored), 0.2500 of trained ones" in text
-    assert "as many skipped at random would have cost about 0.0071 ± 0.0000 AUC" in text
 
 
 def test_a_run_that_skipped_nothing_has_the_reason():

@@ -1,58 +1,9 @@
-"""The sentence at the end of a run that skips: shares, time saved, losses, and a yardstick."""
+"""The sentence at the end of a run that skips: the share, the time saved, and losses."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
-
-from slipstream.t_distribution import t_quantile
-
-
-class Yardstick(NamedTuple):
-    """The cost of skipping at random, by the learning curve.
-
-    Args:
-        auc: The AUC that it would have cost.
-        half: Half of its 95 % interval, by Student's t; None from fewer than four points.
-    """
-
-    auc: float
-    half: float | None
-
-
-def yardstick(curve: Sequence[Mapping[str, Any]], share: float) -> Yardstick | None:
-    """The cost of training on a random part, by a line through AUC against the log of examples.
-
-    Args:
-        curve: Points with `auc` and `inputs_trained`.
-        share: The share of examples left out.
-
-    Example:
-        >>> curve = [{"auc": 0.7 + 0.01 * math.log(n), "inputs_trained": n} for n in (5, 6, 8, 10)]
-        >>> round(yardstick(curve, 0.2).auc, 5)
-        0.00223
-    """
-    points = sorted(
-        {
-            (math.log(point["inputs_trained"]), point["auc"])
-            for point in curve
-            if point.get("auc") is not None and point.get("inputs_trained")
-        }
-    )
-    if len({x for x, _ in points}) < 3 or not 0 < share < 1:
-        return None
-    x, y = np.array(points).T
-    x = x - x.mean()
-    slope = float(x @ y / (x @ x))
-    rest, free = y - y.mean() - slope * x, len(points) - 2
-    scale = math.log(1 / (1 - share))
-    half = None
-    if free > 1:
-        half = t_quantile(0.975, free) * scale * math.sqrt(float(rest @ rest / (x @ x)) / free)
-    return Yardstick(scale * slope, half)
+from collections.abc import Mapping
+from typing import Any
 
 
 def sentence(
@@ -63,7 +14,7 @@ def sentence(
     target: str = "",
     why: str = "",
 ) -> str:
-    """What was skipped, the time that it saved, and what is known of its cost.
+    """What was skipped, the time that it saved, and the losses.
 
     Args:
         rule: The rule's name.
@@ -76,8 +27,7 @@ def sentence(
         if frozen := summary.get("row_updates_frozen"):
             return (
                 f"{rule}: no example was skipped, and {percent(frozen)} of row updates left out "
-                f"after the warm-up; choosing them took {overhead:.1f} s. Only runs without it "
-                "show the cost."
+                f"after the warm-up; choosing them took {overhead:.1f} s."
             )
         because = f" ({why})" if why else ""
         return f"{rule}: nothing was skipped{because}; judging took {overhead:.1f} s."
@@ -92,16 +42,7 @@ def sentence(
             f"Mean loss: {skipped:.4f} of skipped examples ({summary['skipped_examples_scored']:,} "
             f"were scored), {trained:.4f} of trained ones."
         )
-    cost = summary.get("cost_at_random")
-    if cost is None:
-        parts.append("The cost is not known: the run has too few points of evaluation.")
-    else:
-        half = "" if cost["half"] is None else f" ± {cost['half']:.4f}"
-        auc = f"{'cost' if cost['auc'] >= 0 else 'gained'} about {abs(cost['auc']):.4f}{half} AUC"
-        parts.append(
-            f"By this run's learning curve, as many skipped at random would have {auc}; only runs "
-            "without skipping show the cost of this rule."
-        )
+    parts.append("Only runs without skipping, and with `random`, show the cost.")
     return " ".join(parts)
 
 

@@ -21,7 +21,7 @@ from slipstream.skip.counts import SkipCounts
 from slipstream.skip.decision import TRAIN_ALL, Decision, Decisions
 from slipstream.skip.history import SkipHistory
 from slipstream.skip.order import SkippingOrder
-from slipstream.skip.outcome import sentence, yardstick
+from slipstream.skip.outcome import sentence
 from slipstream.skip.rule import Candidates, RowTables, SkipRule
 from slipstream.skip.steps import FinishedStep, StepGroup, groups
 from slipstream.tables.plan import Masks, Plan
@@ -232,19 +232,12 @@ class Skipper:
             self._history = None  # the checkpoint is of a run that did not keep them
         self.control.load_state_dict(state["control"])
 
-    def summary(self, summary: Mapping[str, Any], curve: Sequence[Mapping[str, Any]]) -> Any:
-        """The part of a run's summary about skipping.
-
-        Args:
-            summary: The rest of the summary.
-            curve: The points of evaluation.
-        """
-        cost = yardstick(curve, summary["skip_share"])
+    def summary(self, summary: Mapping[str, Any]) -> dict[str, Any]:
+        """The part of a run's summary about skipping, from the rest of it."""
         why = "" if summary["inputs_skipped"] else self.counts.why_nothing
         skipping = {
             "rule": self.name,
             "why_nothing": why,
-            "cost_at_random": None if cost is None else cost._asdict(),
             **self.counts.summary(),
             "loss_skipped": self.control.loss,
             "skipped_examples_scored": self.control.scored,

@@ -181,8 +181,8 @@ class Skipping:
         state.skipping, tensors = self._skipper.state_dict()
         return {f"{_SAVED}{name}": tensor for name, tensor in tensors.items()}
 
-    def summary(self, summary: Mapping[str, Any], state: State) -> dict[str, Any]:
+    def summary(self, summary: Mapping[str, Any]) -> dict[str, Any]:
         """The part of a run's summary about skipping."""
         if self._skipper is None:
             return {}
-        return {"skipping": self._skipper.summary(summary, state.curve)}
+        return {"skipping": self._skipper.summary(summary)}

@@ -383,6 +383,6 @@ class Trainer:
         summary = summary_of(
             self.config, self.dataset, self.state, self.engine, scores, self.peak.bytes
         )
-        summary |= self.skipping.summary(summary, self.state)
+        summary |= self.skipping.summary(summary)
         self.run.write_summary(summary)
         return summary
