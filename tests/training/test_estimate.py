@@ -9,7 +9,7 @@ from trained import config_of, criteo_data
 
 from slipstream import Dataset, Recipe, synthesize
 from slipstream.config import Config
-from slipstream.gpu.memory import out_of_memory, page_bytes
+from slipstream.gpu.memory import advice, page_bytes
 from slipstream.gpu.planning import plan_ahead
 from slipstream.tables.tables import Embeddings
 from slipstream.training.build import model_of
@@ -136,8 +136,8 @@ def test_a_rule_that_leaves_inputs_with_rarer_rows_needs_larger_pages(data):
 
 def test_what_does_not_fit_says_what_would():
     parts = {"fast": 8 << 30, "plans": 1 << 30}
-    assert "placement.fast_memory to 2764MiB or less" in out_of_memory(parts, 4 << 30)
-    assert "Use smaller batches" in out_of_memory(parts, 1 << 30)
-    more = out_of_memory({"fast": 1000 << 20, "plans": 1 << 20}, 4 << 30)
+    assert "placement.fast_memory to 2764MiB or less" in advice(parts, 4 << 30)
+    assert "Use smaller batches" in advice(parts, 1 << 30)
+    more = advice({"fast": 1000 << 20, "plans": 1 << 20}, 4 << 30)
     assert "placement.fast_memory to 900MiB or less" in more, "it did not fit as it is"
-    assert "fast_memory" not in out_of_memory({"dense": 8 << 30}, 4 << 30)
+    assert "fast_memory" not in advice({"dense": 8 << 30}, 4 << 30)

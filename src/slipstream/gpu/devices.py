@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 
-from slipstream.config import Config
+from slipstream.config import Config, DenseSettings
 from slipstream.errors import ConfigError
+from slipstream.pipeline.dense import WeightOptimizer
 
 
 def check_device(config: Config) -> None:
@@ -47,6 +50,22 @@ def install_model_kernels() -> None:
 
     Mlp.kernel = mlp
     DotInteraction.kernel, DotInteraction.rows_kernel = dots, dots_of_rows
+
+
+def weight_optimizer(
+    device: str, *, captured: bool = False
+) -> Callable[[nn.Module, DenseSettings], WeightOptimizer] | None:
+    """The optimizer of dense weights on this device; None on a CPU, where PyTorch's is used.
+
+    Args:
+        device: Where the weights are.
+        captured: Whether a step is captured as a graph, which tests also do on a CPU.
+    """
+    if device == "cpu" and not captured:
+        return None
+    from slipstream.gpu.step.flat_optimizer import FlatOptimizer
+
+    return FlatOptimizer
 
 
 def describe_devices() -> dict[str, Any]:

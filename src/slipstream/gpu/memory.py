@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from slipstream.config import Config
-from slipstream.gpu import StepSizes
+from slipstream.gpu.devices import available_memory
 from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.transfer.bundle import BUNDLES, SCORED
 from slipstream.gpu.transfer.packing import room_for
@@ -24,6 +25,29 @@ _PLANNED, _FOUND = 16, 44
 _HELD, _LIBRARIES = 1.15, (73 + 32) * MIB
 _HELD_RECORDED, _LIBRARIES_RECORDED = 1.17, (150 + 32) * MIB
 _SCORED = 0.6  # activations of batches that are only scored, as a share of a step's
+
+
+@dataclass(frozen=True)
+class StepSizes:
+    """The sizes of one training step.
+
+    Args:
+        examples: Examples of a batch.
+        example_bytes: Bytes of an example in a batch.
+        lookups: Lookups of an example.
+        weights: Weights of the dense part.
+        states: Values of optimizer state for each weight.
+        activations: Bytes that the forward and the backward pass need at once.
+        parts: Parts of a batch.
+    """
+
+    examples: int
+    example_bytes: float
+    lookups: float
+    weights: int
+    states: int
+    activations: int
+    parts: int
 
 
 def memory_estimate(
@@ -80,24 +104,6 @@ def memory_estimate(
     return device, pages * on_host + SCORED * scored_page
 
 
-def read_ahead_bytes(
-    config: Config, tiers: Sequence[TierSize] | None, example_bytes: float, examples: int
-) -> int:
-    """Page-locked blocks of batches for a GPU: read, planned and in transfer. 0 on the CPU.
-
-    Args:
-        config: The configuration.
-        tiers: The fast tier of each group; None if rows stay on the host.
-        example_bytes: Bytes of an example in a batch.
-        examples: Examples of the whole run.
-    """
-    if not plan_ahead.plans_ahead(config, tiers):
-        return 0
-    block = example_bytes * config.batch_size * plan_ahead.read_at_once(config, tiers)
-    rounded = 1 << (math.ceil(block) - 1).bit_length()  # page-locked memory: powers of two
-    return rounded * plan_ahead.reads_held(config, tiers, examples)
-
-
 def page_bytes(
     layout: Layout,
     rows: Sequence[float],
@@ -139,7 +145,7 @@ def _capacity(expected: float, growth: float = 1.0) -> int:
     return room_for({"fill": most}, grows=growth)["fill"]
 
 
-def out_of_memory(parts: Mapping[str, int], total: int) -> str:
+def advice(parts: Mapping[str, int], total: int) -> str:
     """A sentence about a training that does not fit a device, and what would fit.
 
     Args:
@@ -147,7 +153,7 @@ def out_of_memory(parts: Mapping[str, int], total: int) -> str:
         total: Bytes of the device that this process may use.
 
     Example:
-        >>> out_of_memory({"fast": 900 << 20, "plans": 100 << 20}, 512 << 20)[:70]
+        >>> advice({"fast": 900 << 20, "plans": 100 << 20}, 512 << 20)[:70]
         'The GPU has 512 MiB for this run, which needs about 1,000 MiB: 900 MiB'
     """
     needed = ", ".join(f"{-(-bytes_ // MIB):,} MiB for {name}" for name, bytes_ in parts.items())
@@ -161,3 +167,13 @@ def out_of_memory(parts: Mapping[str, int], total: int) -> str:
     if rest > 64 * MIB:
         return f"{text}Set placement.fast_memory to {rest * 9 // 10 // MIB}MiB or less."
     return f"{text}Use smaller batches, or a smaller model."
+
+
+def out_of_memory(parts: Mapping[str, int], device: str) -> str:
+    """A sentence about a training that does not fit a GPU, and what would fit.
+
+    Args:
+        parts: Bytes by part, as `memory_estimate` returns them.
+        device: The GPU.
+    """
+    return advice(parts, available_memory(device))

@@ -9,10 +9,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from slipstream.config import Config
 from slipstream.data.batch import Batch, OnRead
 from slipstream.gpu.planning.cold_lookups import kept_of
 from slipstream.gpu.planning.cold_planner import ColdPlanner
 from slipstream.gpu.planning.cold_tier import ColdPlan
+from slipstream.gpu.planning.plan_ahead import plans_in_threads, read_at_once, uses_gpu, window_of
 from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.quick import quick
@@ -22,6 +24,20 @@ from slipstream.tables.spec import Layout
 
 _NO_SLOTS = torch.empty((0, 0), dtype=torch.int64)
 _MOST_ROWS = 2**31
+
+
+def device_finds_rows(
+    config: Config, layout: Layout, singles: Sequence[str], tier_sizes: Sequence[TierSize]
+) -> bool:
+    """Whether a GPU computes the slots of the rows that stay in these tiers from their ids.
+
+    Args:
+        config: Of the run.
+        layout: Tables and features.
+        singles: The names of the single columns, in order.
+        tier_sizes: The fast tier of each group.
+    """
+    return uses_gpu(config, tier_sizes) and can_finish(layout, singles, tier_sizes)
 
 
 def can_finish(layout: Layout, singles: Sequence[str], tier_sizes: Sequence[TierSize]) -> bool:
@@ -133,4 +149,14 @@ def _plan(plan: ColdPlan, kept: int) -> GroupPlan:
         evict=Moves(plan.evict_rows, plan.evict_slots),
         kept=kept,
         cold=ColdLookups(plan.places, plan.slots, plan.many, plan.at),
+    )
+
+
+def device_placement(
+    config: Config, layout: Layout, singles: Sequence[str], tier_sizes: Sequence[TierSize]
+) -> DevicePlacement:
+    """Where rows are if `device_finds_rows`: the host plans only the other rows."""
+    window, at_once = window_of(config), read_at_once(config, tier_sizes)
+    return DevicePlacement(
+        layout, singles, tier_sizes, window, plans_in_threads(config, tier_sizes), at_once
     )

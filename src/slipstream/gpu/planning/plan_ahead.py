@@ -57,6 +57,16 @@ def kernels_for(config: Config, tier_sizes: Sequence[TierSize] | None) -> str:
     return "cpu" if tier_sizes is None or config.device == "cpu" else "gpu"
 
 
+def uses_gpu(config: Config, tier_sizes: Sequence[TierSize] | None) -> bool:
+    """Whether the fast tier is in the memory of a GPU, whose kernels then update its rows."""
+    return kernels_for(config, tier_sizes) == "gpu"
+
+
+def plans_in_threads(config: Config, tier_sizes: Sequence[TierSize] | None) -> bool:
+    """Whether threads read, plan and send batches while steps run."""
+    return plans_ahead(config, tier_sizes) > 0
+
+
 def plans_ahead(config: Config, tier_sizes: Sequence[TierSize] | None) -> int:
     """How many times a thread of its own has plans ready for a GPU; 0 plans between the steps."""
     return 0 if _waits(config) or kernels_for(config, tier_sizes) != "gpu" else PREPARED
@@ -224,3 +234,21 @@ def reads_held(config: Config, tier_sizes: Sequence[TierSize] | None, inputs: in
     batches = window_of(config) + _BUNDLES_HELD * together(config, tier_sizes)
     batches += (READ_AHEAD + _READS_PLANNED) * read
     return math.ceil(min(batches, steps) / read)
+
+
+def read_ahead_bytes(
+    config: Config, tiers: Sequence[TierSize] | None, example_bytes: float, examples: int
+) -> int:
+    """Page-locked blocks of batches for a GPU: read, planned and in transfer. 0 on the CPU.
+
+    Args:
+        config: The configuration.
+        tiers: The fast tier of each group; None if rows stay on the host.
+        example_bytes: Bytes of an example in a batch.
+        examples: Examples of the whole run.
+    """
+    if not plans_ahead(config, tiers):
+        return 0
+    block = example_bytes * config.batch_size * read_at_once(config, tiers)
+    rounded = 1 << (math.ceil(block) - 1).bit_length()  # page-locked memory: powers of two
+    return rounded * reads_held(config, tiers, examples)

@@ -109,6 +109,33 @@ class PlanQueue:
         return rate(self._config.schedule, plan.next_position, self._total)
 
 
+def prepared_plans(
+    config: Config,
+    tier_sizes: Sequence[TierSize] | None,
+    engine: Engine,
+    plans: Iterator[Plan],
+    *,
+    position: int,
+    total: int,
+    stack: ExitStack,
+    foresee: Callable[[Plan, int], bool] | None = None,
+) -> Iterator[list[Plan]]:
+    """Plans that are stepped through together, once the engine was asked to prepare them.
+
+    Args:
+        config: Of the run.
+        tier_sizes: The fast tier of each group, if there is one.
+        engine: Prepares the plans.
+        plans: The plans; where threads plan, no one else may take any.
+        position: Where the first plan begins.
+        total: Inputs of the whole run.
+        stack: Ends the threads.
+        foresee: Whether the step of a plan, which begins at a position, must be the last of those
+            that are stepped through together. It is called for each plan in order.
+    """
+    return PlanQueue(config, tier_sizes, engine, total, foresee).plans(plans, position, stack)
+
+
 def prepared_one_by_one(
     engine: Engine, plans: Iterator[Plan], factor: Callable[[Plan], float]
 ) -> Iterator[Plan]:

@@ -20,7 +20,7 @@ from torch import Tensor
 from slipstream.config import Config
 from slipstream.data.batch import Batch
 from slipstream.gpu.kernels.loss import tell
-from slipstream.gpu.planning.plan_ahead import RECORDED, colder
+from slipstream.gpu.planning.plan_ahead import RECORDED, colder, together
 from slipstream.gpu.step.arena import Arena, Packed
 from slipstream.gpu.step.flat_optimizer import PARAMETERS, FlatOptimizer
 from slipstream.gpu.step.frames import Frame, Frames, frames
@@ -35,6 +35,7 @@ from slipstream.gpu.transfer.ring import Pages
 from slipstream.models import Model
 from slipstream.pipeline.dense import DensePart
 from slipstream.pipeline.engine import Engine, Loss, Scored, StepResult, weighted_loss
+from slipstream.pipeline.place.tier import TierSize
 from slipstream.tables.plan import Plan, Planner
 from slipstream.tables.spec import Embedded
 from slipstream.tables.tables import Embeddings
@@ -342,29 +343,29 @@ def _said(all_done: Iterable[Done]) -> Iterator[StepResult]:
 def build_graph_engine(
     config: Config,
     model: Model,
-    slots: Sequence[int],
+    tier_sizes: Sequence[TierSize],
     *,
     seed: int | None,
     parts: int = 1,
-    together: int = 1,
+    one_by_one: bool = False,
     say: Callable[[str], None] = lambda _: None,
     tables: Embeddings | None = None,
     dense: DensePart | None = None,
     loss: Loss = weighted_loss,
 ) -> GraphEngine:
-    """An engine with its fast tier on the device of a configuration.
+    """An engine whose step is one CUDA graph, replayed for every batch.
 
     Args:
-        config: Device, precision, and how weights move.
+        config: Device, precision and optimizers.
         model: The dense part.
-        slots: The size of the fast tier of each group.
-        seed: Of the first values of rows; None leaves zeros.
+        tier_sizes: The fast tier of each group.
+        seed: For the first values of rows; None leaves zeros.
         parts: Parts of a batch.
-        together: The most plans that travel to the device together.
-        say: Told a sentence that a user should see.
-        tables: The rows on the host, if they are there already.
-        dense: The dense part, if it is there already.
-        loss: What is made smaller.
+        say: Called with a sentence for the user.
+        tables: The rows on the host, if they exist already.
+        dense: The dense part, if it exists already.
+        loss: The loss of a batch.
+        one_by_one: Whether plans are sent to the device one by one, and not several together.
     """
     check_supported(model.layout)
     device = torch.device(config.device)
@@ -380,7 +381,7 @@ def build_graph_engine(
         optimizer=FlatOptimizer,
     )
     assert isinstance(dense.flat, FlatOptimizer), "a recorded step moves weights in one row"
-    arena = Arena(model.layout, slots, device)
+    arena = Arena(model.layout, [tier.slots for tier in tier_sizes], device)
     exact = any(table.storage == "fp64" for table in model.layout.tables)
     carrier = tables.mover = Carrier(
         tables.stores,
@@ -389,7 +390,7 @@ def build_graph_engine(
         torch.float64 if exact else torch.float32,
         PARAMETERS,
         dense.flat.set_parameters,
-        together,
+        1 if one_by_one else together(config, tier_sizes),
         colder(config),
     )
     return GraphEngine(tables, dense, arena, carrier, parts=parts, say=say, loss=loss)
