@@ -134,14 +134,14 @@ def our_layout(optimizer: str):
 
 def our_embeddings(optimizer: str) -> Callable[..., None]:
     """Plan, lookup and update; the gradient is one."""
-    from slipstream.tables.no_cache import Resident
+    from slipstream.tables.no_cache import NoCache
     from slipstream.tables.tables import Embeddings
     from slipstream.training.process_memory import retain_freed_memory
 
     retain_freed_memory()
     layout = our_layout(optimizer)
     tables = Embeddings(layout)
-    placement = Resident(layout, [f.column for f in layout.features])
+    placement = NoCache(layout, [f.column for f in layout.features])
     count = 0
 
     def step(ids: Tensor, dense: Tensor, labels: Tensor) -> None:
@@ -164,7 +164,7 @@ def our_step(precision: str, compiled: bool) -> Callable[..., None]:
     from slipstream.models import build_model
     from slipstream.pipeline.dense import DensePart
     from slipstream.pipeline.engine import Engine
-    from slipstream.tables.no_cache import Resident
+    from slipstream.tables.no_cache import NoCache
     from slipstream.tables.optimizers import Sgd
     from slipstream.tables.plan import Planner
     from slipstream.tables.tables import Embeddings
@@ -180,7 +180,7 @@ def our_step(precision: str, compiled: bool) -> Callable[..., None]:
     model = build_model("dlrm", schema, table_settings={"optimizer": Sgd(LR)})
     dense_part = DensePart(model, DenseSettings(lr=LR), precision, compiled)
     engine = Engine(Embeddings(model.layout), dense_part)
-    planner = Planner(Resident(model.layout, [f.column for f in model.layout.features]))
+    planner = Planner(NoCache(model.layout, [f.column for f in model.layout.features]))
     count = 0
 
     def step(ids: Tensor, dense: Tensor, labels: Tensor) -> None:

@@ -34,7 +34,7 @@ from slipstream.pipeline.place.popularity import Refresh
 from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.pipeline.strategies import STRATEGIES, Tier
-from slipstream.tables.no_cache import Resident
+from slipstream.tables.no_cache import NoCache
 from slipstream.tables.plan import Planner
 from slipstream.tables.sizes import budget_bytes, row_bytes
 from slipstream.tables.spec import Layout
@@ -150,7 +150,7 @@ class Uses:
     def __init__(self, layout: Layout, batches: Sequence[Batch], first: int) -> None:
         self.first = first
         (group,) = layout.groups
-        resident = Resident(layout, [feature.column for feature in layout.features])
+        resident = NoCache(layout, [feature.column for feature in layout.features])
         last = np.full(group.rows, -1, dtype=np.int32)
         self.back, rows = [], []
         for step, batch in enumerate(batches):

@@ -9,7 +9,7 @@ from slipstream.data.batch import ListBatch
 from slipstream.models import build_model
 from slipstream.pipeline.dense import DensePart
 from slipstream.pipeline.engine import Engine
-from slipstream.tables.no_cache import Resident
+from slipstream.tables.no_cache import NoCache
 from slipstream.tables.plan import Plan
 from slipstream.tables.tables import Embeddings
 
@@ -83,7 +83,7 @@ def plan_of(
         values = np.array([value for values in column for value in values], dtype=np.int32)
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         listed[name] = ListBatch(torch.from_numpy(values), torch.from_numpy(offsets))
-    placement = Resident(engine.tables.layout, [c.name for c in schema.singles])
+    placement = NoCache(engine.tables.layout, [c.name for c in schema.singles])
     groups = placement.plan(padded(ids.astype(np.int32)), listed, n, masks=masks)
     return Plan(
         step=step,

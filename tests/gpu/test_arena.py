@@ -15,12 +15,12 @@ from slipstream.gpu.step.arena import Arena
 from slipstream.gpu.step.frames import frames
 from slipstream.gpu.transfer.packing import Packing, needs, room_for
 from slipstream.tables.optimizers import Adam, RowwiseAdagrad, Sgd
-from slipstream.tables.plan import GroupPlan, Moves, Plan
+from slipstream.tables.plan import GroupPlan, Plan, RowSlots
 from slipstream.tables.spec import Feature, Init, Layout, TableSpec
 from slipstream.tables.tables import Embeddings
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-NOTHING = Moves(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+NOTHING = RowSlots(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 def plan_of(layout, capacity, n, seed, step=1) -> Plan:

@@ -16,7 +16,7 @@ from slipstream.gpu.transfer.carrier import Carrier
 from slipstream.gpu.transfer.slot_contents import SlotContents
 from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.place.tiered import Tiered
-from slipstream.tables.plan import Moves, Planner
+from slipstream.tables.plan import Planner, RowSlots
 from slipstream.tables.spec import Feature, Layout, TableSpec
 from slipstream.tables.tables import Embeddings
 
@@ -73,7 +73,7 @@ def test_rows_are_put_into_slots_that_follow_one_another_or_do_not(slots, monkey
     held = SlotContents(stores, arena, lambda *_: None)
     try:
         rows = np.array([7, 0, 8, 3])[: len(slots)]
-        held.put(0, Moves(rows, np.array(slots)))
+        held.put(0, RowSlots(rows, np.array(slots)))
         wanted = np.zeros((6, stores[0].records.shape[1]), dtype=np.int32)
         wanted[slots] = stores[0].records[rows]
         assert wanted.any()

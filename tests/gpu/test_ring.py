@@ -21,7 +21,7 @@ from slipstream.gpu.transfer.bundle import BUNDLES, PlanBundle, QueuedPlan, bund
 from slipstream.gpu.transfer.packing import Packing, inputs_of, needs, room_for
 from slipstream.gpu.transfer.ring import Ring
 from slipstream.gpu.transfer.sections import Section, Sections
-from slipstream.tables.plan import ColdLookups, Emitted, GroupPlan, Moves, Plan, Touched
+from slipstream.tables.plan import ColdLookups, Emitted, GradientIndex, GroupPlan, Plan, RowSlots
 from slipstream.tables.spec import Feature, Layout, TableSpec
 
 SECTIONS = Sections({"number": Section(torch.int32, (1,))})
@@ -100,7 +100,7 @@ def test_who_waits_for_pages_goes_on_when_they_are_free_and_is_told_when_there_w
 
 
 def bare(step, after=0, oversized_batch=False) -> Plan:
-    nothing = Moves(NONE, NONE)
+    nothing = RowSlots(NONE, NONE)
     group = GroupPlan(
         torch.empty((0, 0)),
         fill=nothing,
@@ -171,8 +171,8 @@ def test_inputs_are_sent_to_their_pages_whether_read_at_once_or_one_by_one(apart
     }
     together = ReadBlock({name: torch.from_numpy(one) for name, one in arrays.items()}, 12, 4)
     one = {name: [torch.from_numpy(array[n]) for n in range(4)] for name, array in arrays.items()}
-    nothing, empty = Moves(NONE, NONE), torch.empty(0, dtype=torch.int64)
-    touched = Touched(empty, torch.zeros(1, dtype=torch.int64), empty)
+    nothing, empty = RowSlots(NONE, NONE), torch.empty(0, dtype=torch.int64)
+    touched = GradientIndex(empty, torch.zeros(1, dtype=torch.int64), empty)
     group = GroupPlan(torch.empty((1, 0)), {}, touched, nothing, nothing)
     plans = [
         Plan(n + 1, torch.arange(3), 3, 3 * n, one["labels"][n], one["dense"][n],

@@ -5,7 +5,7 @@ import torch
 from hypothesis import strategies as st
 
 from slipstream.data.batch import ListBatch
-from slipstream.tables.no_cache import Resident
+from slipstream.tables.no_cache import NoCache
 from slipstream.tables.optimizers import Adagrad, Adam, RowwiseAdagrad, Sgd
 from slipstream.tables.spec import Feature, Layout, TableSpec
 
@@ -62,5 +62,5 @@ def batch_of(layout: Layout, capacity: int, n_valid: int, seed: int):
     return torch.from_numpy(ids), lists
 
 
-def placement_of(layout: Layout) -> Resident:
-    return Resident(layout, [f.column for f in layout.features if f.kind == "single"])
+def placement_of(layout: Layout) -> NoCache:
+    return NoCache(layout, [f.column for f in layout.features if f.kind == "single"])

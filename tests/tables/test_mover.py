@@ -88,7 +88,7 @@ def movers():
 @pytest.mark.parametrize(("window", "slots"), [(1, 30), (4, 30), (4, 9), (100, 30)])
 def test_thousands_of_steps_with_delays_anywhere_end_with_the_same_bits(window, slots):
     trace = trace_of(1000, window, (slots, 7))
-    assert (sum(plan.aside for plan in trace.plans()) > 100) == (slots == 9)
+    assert (sum(plan.oversized_batch for plan in trace.plans()) > 100) == (slots == 9)
     tables = tables_with(Delayed, trace)
     chance = random.Random(window)
 
@@ -172,7 +172,7 @@ def test_an_interrupt_at_any_line_of_the_mover_loses_no_row(slots):
     """As Ctrl-C does: the step is given up, what was trained before it is there."""
     trace = trace_of(6, window=2, slots=(slots, 7))
     plans = trace.plans()
-    assert plans[5].aside == (slots == 5)
+    assert plans[5].oversized_batch == (slots == 5)
     wanted = {n: in_place(trace._replace(batches=trace.batches[:n])) for n in (5, 6)}
     for name in ("arrive", "_lend", "leave", "_put", "_take_out"):
         for line in range(40):

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from slipstream.errors import ConfigError
-from slipstream.tables.no_cache import Resident
+from slipstream.tables.no_cache import NoCache
 from slipstream.tables.optimizers import Adagrad, Adam, RowwiseAdagrad, Sgd, row_optimizer
 from slipstream.tables.spec import Feature, Layout, TableSpec
 from slipstream.tables.tables import Embeddings
@@ -20,7 +20,7 @@ def trained(optimizer, engine, steps=12):
     layout = Layout((TableSpec("t", 20, 5, optimizer, "fp64"),), (Feature("c", "t"),))
     tables = Embeddings(layout, engine=engine)
     first = tables.stores[0].look(torch.arange(20)).clone()
-    placement = Resident(layout, ["c"])
+    placement = NoCache(layout, ["c"])
     record = []
     for step in range(1, steps + 1):
         ids = torch.randint(0, 8, (16, 1), dtype=torch.int32)

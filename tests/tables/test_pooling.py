@@ -6,7 +6,7 @@ import torch
 from slipstream import Column, EmbeddingTables, Feature, ListBatch, Schema, Sgd, Table, TableSpec
 from slipstream.data import schema
 from slipstream.errors import ConfigError, DataError
-from slipstream.tables.no_cache import Resident
+from slipstream.tables.no_cache import NoCache
 from slipstream.tables.pooling import POOLINGS, divided_sum, pool_lists, register_pooling
 from slipstream.tables.tables import Embeddings
 
@@ -109,7 +109,7 @@ def test_reference_and_kernels_agree_for_sequences_beside_max():
         lists[name] = ListBatch((VALUES + number) % 6, OFFSETS)
     for engine in ("cpu", "reference"):
         embeddings = Embeddings(layout, engine=engine)
-        groups = Resident(layout, []).plan(torch.empty(5, 0, dtype=torch.int64), lists, 5)
+        groups = NoCache(layout, []).plan(torch.empty(5, 0, dtype=torch.int64), lists, 5)
         embedded = embeddings.lookup(groups)
         (embedded.vectors[0].square().sum() + embedded.sequences[0].sum()).backward()
         embeddings.update(groups, embedded, step=1)

@@ -12,9 +12,10 @@ KINDS = ("single", "sum", "mean", "sequence")
 def check_supported(layout: Layout) -> None:
     """Raise an error where a table or column needs a kernel that the GPU does not have."""
     for table in layout.tables:
-        if table.moved_by.name not in OPTIMIZERS:
+        optimizer = table.chosen_optimizer.name
+        if optimizer not in OPTIMIZERS:
             raise ConfigError(
-                f"Table {table.name!r} uses the row optimizer {table.moved_by.name}, which has no "
+                f"Table {table.name!r} uses the row optimizer {optimizer}, which has no "
                 f"kernel for a GPU: train on cpu, or choose one of {', '.join(OPTIMIZERS)}."
             )
     for feature in layout.features:

@@ -75,8 +75,8 @@ class Engine:
     def step(self, plan: Plan) -> Iterator[StepResult]:
         """Make the step of a prepared plan, and return results of steps that have finished.
 
-        The result of this step may come only with a later step or with `remaining_results`. The caller must
-        take every result: the update follows the last one.
+        The result of this step may come only with a later step or with `remaining_results`. The
+        caller must take every result: the update follows the last one.
         """
         yield self.forward(plan)
         self.move(plan, self._factors.pop(plan.step))

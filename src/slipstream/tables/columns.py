@@ -18,7 +18,7 @@ _SIGNED = (torch.int64, torch.int32, torch.int16, torch.int8)
 _WHOLE = (*_SIGNED, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
 
 
-class Given(NamedTuple):
+class LookupIds(NamedTuple):
     """The ids of one lookup.
 
     Args:
@@ -59,7 +59,7 @@ class Columns:
                 f"Column {min(both)!r} is a single id for one feature and a list for another."
             )
 
-    def read(self, inputs: Batch | Ids) -> Given:
+    def read(self, inputs: Batch | Ids) -> LookupIds:
         """The ids of a lookup."""
         if isinstance(inputs, Batch):
             return self._batch(inputs)
@@ -77,7 +77,7 @@ class Columns:
             raise DataError(f"The column {missing[0]!r} is missing; needed are {', '.join(names)}.")
         return self._mapping(inputs)
 
-    def _mapping(self, inputs: Ids) -> Given:
+    def _mapping(self, inputs: Ids) -> LookupIds:
         singles = {name: _whole(name, inputs[name]) for name in self.singles}
         lists = {name: _list(name, inputs[name]) for name in self.lists}
         lengths = {name: len(ids) for name, ids in singles.items()}
@@ -103,9 +103,9 @@ class Columns:
         if singles:
             block = torch.stack([ids.to(dtype) for ids in singles.values()], dim=1).cpu()
         here = {name: ListBatch(one.values.cpu(), one.offsets) for name, one in lists.items()}
-        return Given(block, here, n, device)
+        return LookupIds(block, here, n, device)
 
-    def _batch(self, batch: Batch) -> Given:
+    def _batch(self, batch: Batch) -> LookupIds:
         if self.block is None:
             raise DataError(
                 "A Batch does not name its columns: make the tables with "
@@ -121,7 +121,7 @@ class Columns:
         for name in self.lists:
             one = batch.lists[name]
             lists[name] = ListBatch(one.values.cpu(), one.offsets.cpu())
-        return Given(batch.ids.cpu().contiguous(), lists, batch.n_valid, batch.ids.device)
+        return LookupIds(batch.ids.cpu().contiguous(), lists, batch.n_valid, batch.ids.device)
 
 
 def _whole(name: str, given: Any, what: str = "ids") -> Tensor:

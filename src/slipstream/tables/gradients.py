@@ -21,7 +21,7 @@ def gradient_vectors(
     vectors: Tensor,
     sequences: Sequence[Tensor],
 ) -> Tensor:
-    """The gradient vectors of a group `[number, dim]`, as `Touched` numbers them.
+    """The gradient vectors of a group `[number, dim]`, as `GradientIndex` numbers them.
 
     Args:
         layout: Tables and features.

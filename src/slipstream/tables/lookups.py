@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from slipstream.data.batch import ListBatch
 from slipstream.tables.gradients import gradient_vectors
-from slipstream.tables.plan import GroupPlan, Touched
+from slipstream.tables.plan import GradientIndex, GroupPlan
 from slipstream.tables.pooling import POOLINGS
 from slipstream.tables.spec import Layout
 from slipstream.tables.store import RowStore
@@ -133,7 +133,7 @@ def joined_ids(lookups: Sequence[Lookup]) -> tuple[Tensor, dict[str, ListBatch]]
 def joined_gradient(
     lookups: Sequence[Lookup], number: int, plan: GroupPlan, store: RowStore
 ) -> tuple[GroupPlan, Tensor | None]:
-    """The gradient vectors of a group as `Touched` numbers them, and the plan of its update."""
+    """The gradient vectors of a group, by their numbers, and the plan of its update."""
     layout = lookups[0].layout
     group = layout.groups[number]
     if not any(lookup.reached & {*group.features, *group.sequences} for lookup in lookups):
@@ -175,14 +175,14 @@ def _reached(lookup: Lookup, features: tuple[int, ...], times: int) -> Tensor:
     return torch.tensor([n in lookup.reached for n in features], dtype=torch.bool).expand(times, -1)
 
 
-def _only(touched: Touched, known: Tensor) -> Touched:
+def _only(touched: GradientIndex, known: Tensor) -> GradientIndex:
     """What is touched by the gradient vectors that there are."""
     owner = torch.repeat_interleave(torch.arange(len(touched.rows)), touched.starts.diff())
     keep = known[touched.sources]
     counts = torch.bincount(owner[keep], minlength=len(touched.rows))
     some = counts > 0
     starts = torch.cat([counts.new_zeros(1), counts[some].cumsum(0)])
-    return Touched(touched.rows[some], starts, touched.sources[keep])
+    return GradientIndex(touched.rows[some], starts, touched.sources[keep])
 
 
 def _stack(pieces: Sequence[Tensor | None]) -> Tensor | None:

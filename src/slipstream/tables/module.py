@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from slipstream.data.batch import Batch, ListBatch
 from slipstream.data.schema import Schema
 from slipstream.errors import ConfigError, DataError, did_you_mean
-from slipstream.tables.columns import Columns, Given, Ids
+from slipstream.tables.columns import Columns, Ids, LookupIds
 from slipstream.tables.lookups import Collect, Lookup, joined_gradient, joined_ids, outputs
-from slipstream.tables.no_cache import Resident
+from slipstream.tables.no_cache import NoCache
 from slipstream.tables.optimizers import RowOptimizer, Sgd
 from slipstream.tables.spec import Feature, Init, Layout, Storage, TableSpec
 from slipstream.tables.state import TableField, fields_of
@@ -246,7 +246,7 @@ class EmbeddingTables(nn.Module):  # type: ignore[misc]
                 raise ConfigError(f"No column uses the embedding table {table.name!r}.")
         self._names = _names(features)
         self._columns = Columns(features, self._block)
-        self._resident = Resident(self.layout, self._columns.singles)
+        self._resident = NoCache(self.layout, self._columns.singles)
         self._embeddings = Embeddings(self.layout, seed=seed)
         self._waiting: list[Lookup] = []
         self._fields: dict[str, list[TableField]] = {}
@@ -263,7 +263,7 @@ class EmbeddingTables(nn.Module):  # type: ignore[misc]
             return outputs(self.layout, tensors, stacked)
         return Collect.apply(_ANCHOR, self._lookup(given, inputs), tensors, stacked)
 
-    def _lookup(self, given: Given, inputs: Batch | Ids) -> Lookup:
+    def _lookup(self, given: LookupIds, inputs: Batch | Ids) -> Lookup:
         """What is kept of a lookup: copies, since the user may fill the same tensors again."""
         n = given.n_valid
         ids = given.ids[:n].clone() if isinstance(inputs, Batch) else given.ids

@@ -20,7 +20,7 @@ import numpy as np
 from slipstream.arrays import Array
 from slipstream.data.copying import copy_rows
 from slipstream.errors import SlipstreamError
-from slipstream.tables.plan import Moves, Plan
+from slipstream.tables.plan import Plan, RowSlots
 from slipstream.tables.store import RowStore
 
 BeforeWrite = Callable[[int, Array], None]
@@ -63,7 +63,7 @@ class Mover:
         self.clock = Clock()
         self._row_of = [np.full(len(one.records), -1, dtype=np.int64) for one in fast]
 
-    def keep(self, kept: Sequence[Moves], step: int = 0) -> None:
+    def keep(self, kept: Sequence[RowSlots], step: int = 0) -> None:
         """Bring in the rows that are there before the first step; `step` steps are done."""
         self._told = step
         for number, moves in enumerate(kept):
@@ -145,7 +145,7 @@ class Mover:
             self.clock.waits += 1
             self.clock.waited += time.perf_counter() - begun
 
-    def _lend(self, number: int, moves: Moves) -> None:
+    def _lend(self, number: int, moves: RowSlots) -> None:
         """Have rows of the fast tier in the slow one for a step; there they are current now."""
         rows, slots = moves.rows, moves.slots
         self._before_write(number, rows)
@@ -160,7 +160,7 @@ class Mover:
         finally:
             self.clock.seconds += time.perf_counter() - begun
 
-    def _put(self, number: int, moves: Moves, records: Array) -> None:
+    def _put(self, number: int, moves: RowSlots, records: Array) -> None:
         slots = moves.slots
         copy_rows(records, np.arange(len(slots)), slots, self._fast[number].records)
         self._row_of[number][slots] = moves.rows

@@ -14,12 +14,12 @@ from slipstream.errors import DataError
 from slipstream.tables.kernels import planning
 from slipstream.tables.kernels.threads import shared, shares_for
 from slipstream.tables.plan import (
+    GradientIndex,
     GroupPlan,
     ListSlots,
-    Moves,
     Placed,
     RowFilter,
-    Touched,
+    RowSlots,
     filter_rows,
 )
 from slipstream.tables.pooling import POOLINGS
@@ -29,7 +29,7 @@ _WORK = 4  # a lookup is about as much work as so many elements are to copy
 _NONE = (np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64))
 
 
-class Resident:
+class NoCache:
     """Finds the rows of a batch in the slow store, where all of them are.
 
     Args:
@@ -43,7 +43,7 @@ class Resident:
     remembers = False
     on_read = None
 
-    def resident_rows(self) -> Sequence[Moves]:
+    def resident_rows(self) -> Sequence[RowSlots]:
         """Nothing: there is no fast tier."""
         return ()
 
@@ -142,7 +142,7 @@ class _GroupPlanner:
             raise _out_of_range(feature.column, ids[bad], row, rows)
         return ListSlots(torch.from_numpy(slots[: kept[-1]]), torch.from_numpy(kept))
 
-    def _touched(self, slots: Array, lists: dict[int, ListSlots], n: int) -> Touched:
+    def _touched(self, slots: Array, lists: dict[int, ListSlots], n: int) -> GradientIndex:
         if self.plain:
             entries = slots.reshape(-1)
             sources, bounds = self._sources(slots.shape[1])
@@ -150,7 +150,7 @@ class _GroupPlanner:
             entries, sources, bounds = self._entries(slots, lists, n)
         return self._distinct(entries, sources, bounds)
 
-    def _distinct(self, entries: Array, sources: Array, bounds: Array) -> Touched:
+    def _distinct(self, entries: Array, sources: Array, bounds: Array) -> GradientIndex:
         """The distinct rows of the lookups, table by table; tables are shared out to threads."""
         count = len(bounds) - 1
         shares = shares_for(len(entries) * _WORK, count)
@@ -168,7 +168,7 @@ class _GroupPlanner:
             one[0] if shares == 1 else np.concatenate(one)
             for one in zip(*self._in_a_row(made), strict=True)
         )
-        return Touched(*(torch.from_numpy(array) for array in (rows, starts, out)))
+        return GradientIndex(*(torch.from_numpy(array) for array in (rows, starts, out)))
 
     def _share(
         self, entries: Array, sources: Array, bounds: Array, share: int

@@ -24,7 +24,7 @@ class ListSlots:
 
 
 @dataclass(frozen=True)
-class Touched:
+class GradientIndex:
     """The rows that a batch moves, each once, and where the parts of its gradient come from.
 
     The gradient of row `rows[u]` is the sum, in this order, of the gradient vectors numbered
@@ -39,7 +39,7 @@ class Touched:
     sources: Tensor
 
 
-class Numbered(NamedTuple):
+class KeptPrefix(NamedTuple):
     """Where a device finds the kept rows of a group by their ids: for each single feature.
 
     Args:
@@ -57,7 +57,7 @@ class Numbered(NamedTuple):
     sizes: Tensor
 
 
-class Moves(NamedTuple):
+class RowSlots(NamedTuple):
     """Rows that change their tier, each with its slot in the fast one.
 
     Args:
@@ -68,7 +68,7 @@ class Moves(NamedTuple):
 
     rows: Array
     slots: Array
-    numbered: Numbered | None = None
+    numbered: KeptPrefix | None = None
 
 
 class Emitted(NamedTuple):
@@ -136,12 +136,12 @@ class GroupPlan:
 
     slots: Tensor
     lists: dict[int, ListSlots] = field(default_factory=dict)
-    touched: Touched | None = None
-    fill: Moves | None = None
-    evict: Moves | None = None
+    touched: GradientIndex | None = None
+    fill: RowSlots | None = None
+    evict: RowSlots | None = None
     needs: int = 0
     kept: int = 0
-    borrowed: Moves | None = None
+    borrowed: RowSlots | None = None
     cold: ColdLookups | None = None
 
 
@@ -232,12 +232,12 @@ def filter_rows(groups: tuple[GroupPlan, ...], masks: Masks | None) -> tuple[Gro
     )
 
 
-def _only(touched: Touched, mask: Tensor) -> Touched:
+def _only(touched: GradientIndex, mask: Tensor) -> GradientIndex:
     moves, sizes = mask[touched.rows], touched.starts.diff()
     starts = torch.zeros(int(moves.sum()) + 1, dtype=touched.starts.dtype)
     torch.cumsum(sizes[moves], 0, out=starts[1:])
     sources = touched.sources[moves.repeat_interleave(sizes)]
-    return Touched(touched.rows[moves], starts, sources)
+    return GradientIndex(touched.rows[moves], starts, sources)
 
 
 class Placed(NamedTuple):
@@ -260,7 +260,7 @@ class Placement(Protocol):
     def on_read(self) -> OnRead | None:
         """The function that a `Loader` calls with every block that it has read, if any."""
 
-    def resident_rows(self) -> Sequence[Moves]:
+    def resident_rows(self) -> Sequence[RowSlots]:
         """For each group the rows in the fast tier, between two plans; empty without one."""
 
     def place(

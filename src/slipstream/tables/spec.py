@@ -83,7 +83,7 @@ class TableSpec:
             )
 
     @property
-    def moved_by(self) -> RowOptimizer:
+    def chosen_optimizer(self) -> RowOptimizer:
         """The optimizer, plain SGD where none was chosen."""
         return self.optimizer or Sgd()
 
@@ -168,7 +168,7 @@ class Group:
     @property
     def optimizer(self) -> RowOptimizer:
         """How its rows move."""
-        return self.tables[0].moved_by
+        return self.tables[0].chosen_optimizer
 
     @property
     def storage(self) -> Storage:
@@ -231,7 +231,7 @@ class Layout:
         """The tables by (dimension, storage, optimizer), in the order of their first table."""
         alike: dict[object, list[TableSpec]] = {}
         for table in self.tables:
-            key = (table.dim, table.storage, table.moved_by)
+            key = (table.dim, table.storage, table.chosen_optimizer)
             alike.setdefault(key, []).append(table)
         return tuple(self._group(tables) for tables in alike.values())
 

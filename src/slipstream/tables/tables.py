@@ -16,19 +16,19 @@ from slipstream.tables.gradients import gradient_vectors
 from slipstream.tables.init import fill
 from slipstream.tables.kernels import cpu, reference
 from slipstream.tables.mover import BeforeWrite, Clock, Mover
-from slipstream.tables.plan import GroupPlan, Moves, Plan
+from slipstream.tables.plan import GroupPlan, Plan, RowSlots
 from slipstream.tables.spec import Embedded, Layout
 from slipstream.tables.store import RowStore
 
 ENGINES: dict[str, ModuleType] = {"cpu": cpu, "reference": reference}
 
 
-class MovesRows(Protocol):
+class RowMover(Protocol):
     """What carries rows between the tiers."""
 
     clock: Clock
 
-    def keep(self, kept: Sequence[Moves], step: int = 0) -> None:
+    def keep(self, kept: Sequence[RowSlots], step: int = 0) -> None:
         """Bring in the rows that are there before the first step; `step` steps are done."""
 
     def flush(self) -> None:
@@ -74,7 +74,7 @@ class Embeddings:
                 fill(store, seed)
         self.before_write: BeforeWrite = _nothing
         self.fast: list[RowStore] = []
-        self.mover: MovesRows | None = None
+        self.mover: RowMover | None = None
         if slots is not None:
             pairs = zip(layout.groups, slots, strict=True)
             self.fast = [RowStore(group, slots=size) for group, size in pairs]
@@ -82,7 +82,7 @@ class Embeddings:
                 self.stores, self.fast, lambda group, rows: self.before_write(group, rows)
             )
 
-    def keep(self, kept: Sequence[Moves], step: int = 0) -> None:
+    def keep(self, kept: Sequence[RowSlots], step: int = 0) -> None:
         """Bring in the rows that are in the fast tier before the first step; `step` are done."""
         if self.mover is not None:
             self.mover.keep(kept, step)
@@ -159,7 +159,7 @@ class Embeddings:
         step: int,
         factor: float = 1.0,
     ) -> None:
-        """Move the rows by gradient vectors, those of each group as `Touched` numbers them."""
+        """Update the rows by the gradient vectors of each group, by their numbers."""
         for number, (plan, gradient) in enumerate(zip(groups, gradients, strict=True)):
             store = self._tier(plan)[number]
             if gradient is not None:
@@ -173,7 +173,7 @@ class Embeddings:
         return self.stores if plan.fill is None else self.fast
 
     def _gradient(self, number: int, plan: GroupPlan, parts: Sequence[Embedded]) -> Tensor | None:
-        """The gradient vectors of a group as `Touched` numbers them."""
+        """The gradient vectors of a group as `GradientIndex` numbers them."""
         group = self.layout.groups[number]
         order = self.layout.sequences
         leaves = [[part.vectors[number] for part in parts]]

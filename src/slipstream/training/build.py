@@ -34,7 +34,7 @@ from slipstream.pipeline.strategies import Tier, default_strategy, strategy_of
 from slipstream.skip import rule_choice
 from slipstream.skip.accesses import AccessReader
 from slipstream.skip.hot import HotRows, hot_rows
-from slipstream.tables.no_cache import Resident
+from slipstream.tables.no_cache import NoCache
 from slipstream.tables.plan import Placement
 from slipstream.tables.sizes import all_bytes, budget_bytes, row_bytes
 from slipstream.tables.spec import Layout
@@ -279,9 +279,9 @@ def _refresh(
     )
 
 
-def placement_of(layout: Layout, dataset: Dataset) -> Resident:
+def placement_of(layout: Layout, dataset: Dataset) -> NoCache:
     """Where the rows of the tables are when nothing moves: all in the slow store."""
-    return Resident(layout, [column.name for column in dataset.schema.singles])
+    return NoCache(layout, [column.name for column in dataset.schema.singles])
 
 
 def _tier_sizes(

@@ -15,7 +15,7 @@ from slipstream.errors import CheckpointError, DataError
 from slipstream.models import Model, build_model
 from slipstream.pipeline.dense import DensePart
 from slipstream.pipeline.engine import Engine
-from slipstream.tables.no_cache import Resident
+from slipstream.tables.no_cache import NoCache
 from slipstream.tables.optimizers import Sgd
 from slipstream.tables.plan import Placement
 from slipstream.tables.tables import Embeddings
@@ -95,7 +95,7 @@ def open_run(folder: str | Path, dataset: Dataset | None = None) -> LoadedRun:
     dense = DensePart(model, config.dense, config.precision)
     dense.load_weights(tensors)
     model.eval()
-    placement = Resident(model.layout, [column.name for column in schema.singles])
+    placement = NoCache(model.layout, [column.name for column in schema.singles])
     ended = run.summary is not None
     return LoadedRun(
         run.folder, config, checkpoint, schema, Engine(tables, dense), placement, ended

@@ -1,6 +1,6 @@
 """The rows that a batch moves, found on the device: a stable sort of slots instead of a hash table.
 
-What comes out is what `Touched` says of the same slots, with rows in order of their slots. The
+The result is a `GradientIndex` of the same slots, with rows in the order of their slots. The
 sources of each row keep the order in which inputs come, so the bits of its sum are the same.
 """
 

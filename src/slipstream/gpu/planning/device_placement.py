@@ -18,8 +18,8 @@ from slipstream.gpu.planning.plan_ahead import plans_in_threads, read_at_once, u
 from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.quick import quick
-from slipstream.tables.no_cache import Resident
-from slipstream.tables.plan import ColdLookups, GroupPlan, Moves, Numbered, Placed, RowFilter
+from slipstream.tables.no_cache import NoCache
+from slipstream.tables.plan import ColdLookups, GroupPlan, KeptPrefix, Placed, RowFilter, RowSlots
 from slipstream.tables.spec import Layout
 
 _NO_SLOTS = torch.empty((0, 0), dtype=torch.int64)
@@ -74,7 +74,7 @@ class DevicePlacement:
         at_once: int = 1,
     ) -> None:
         self._tier_sizes = tier_sizes
-        self._resident = Resident(layout, singles)
+        self._resident = NoCache(layout, singles)
         self._cold = ColdPlanner(layout, singles, tier_sizes, window, threads, at_once)
         self._whole = Tiered(layout, singles, tier_sizes, window)
 
@@ -85,7 +85,7 @@ class DevicePlacement:
         """What to find out of batches as soon as they are read."""
         return self._cold.on_read
 
-    def resident_rows(self) -> Sequence[Moves]:
+    def resident_rows(self) -> Sequence[RowSlots]:
         """The rows that stay, their slots, and how the device finds them."""
         made = []
         for tier_size, kept in zip(self._tier_sizes, self._cold.kept, strict=True):
@@ -94,8 +94,8 @@ class DevicePlacement:
                 torch.from_numpy(one).int() for one in (kept.columns, kept.limits, kept.bases)
             )
             tables = (torch.from_numpy(one) for one in (kept.starts, kept.sizes))
-            numbered = Numbered(columns, limits, bases, *tables)
-            made.append(Moves(tier_size.keep, np.arange(len(tier_size.keep)), numbered))
+            numbered = KeptPrefix(columns, limits, bases, *tables)
+            made.append(RowSlots(tier_size.keep, np.arange(len(tier_size.keep)), numbered))
         return made
 
     def place(
@@ -129,11 +129,11 @@ class DevicePlacement:
             rows = group.touched.rows.numpy()
             at = np.searchsorted(tier_size.keep, rows)
             stays = np.append(tier_size.keep, -1)[at] == rows
-            borrowed = Moves(
+            borrowed = RowSlots(
                 np.concatenate([rows[stays], one.fill_rows]),
                 np.concatenate([at[stays], one.fill_slots]),
             )
-            evict = Moves(one.evict_rows, one.evict_slots)
+            evict = RowSlots(one.evict_rows, one.evict_slots)
             kept = len(tier_size.keep)
             made.append(replace(group, evict=evict, borrowed=borrowed, needs=len(rows), kept=kept))
         return tuple(made)
@@ -145,8 +145,8 @@ def _plan(plan: ColdPlan, kept: int) -> GroupPlan:
         GroupPlan,
         slots=_NO_SLOTS,
         lists={},
-        fill=Moves(plan.fill_rows, plan.fill_slots),
-        evict=Moves(plan.evict_rows, plan.evict_slots),
+        fill=RowSlots(plan.fill_rows, plan.fill_slots),
+        evict=RowSlots(plan.evict_rows, plan.evict_slots),
         kept=kept,
         cold=ColdLookups(plan.places, plan.slots, plan.many, plan.at),
     )

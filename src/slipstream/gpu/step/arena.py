@@ -13,7 +13,7 @@ from slipstream.gpu.kernels import find_slots as placing
 from slipstream.gpu.kernels.rows import Shape
 from slipstream.gpu.step.frames import Frame, whole
 from slipstream.gpu.transfer.group_packing import COUNTS
-from slipstream.tables.plan import Moves, Numbered
+from slipstream.tables.plan import KeptPrefix, RowSlots
 from slipstream.tables.spec import Embedded, Group, InSlots, Layout
 
 _TOUCHED = ("rows", "starts", "sources", "long_rows", "long_starts", "chunk_of")
@@ -39,8 +39,8 @@ class Arena:
                 f"({_MOST - 1:,}); give placement.fast_memory less."
             )
         self.layout, self.device = layout, device
-        self.numbered: list[Numbered] = []
-        self._numbered: list[Numbered] = []
+        self.numbered: list[KeptPrefix] = []
+        self._numbered: list[KeptPrefix] = []
         self.shapes = [Shape.of(group) for group in layout.groups]
         self.records = [
             torch.zeros((count, shape.words), dtype=torch.int32, device=device)
@@ -61,11 +61,11 @@ class Arena:
         """Memory of all slots."""
         return sum(one.nbytes for one in self.records)
 
-    def number(self, kept: Sequence[Moves]) -> None:
+    def number(self, kept: Sequence[RowSlots]) -> None:
         """Be told which rows the device finds by their ids, for plans that it finishes."""
         self.numbered = [moves.numbered for moves in kept if moves.numbered is not None]
         self._numbered = [
-            Numbered(*(one.to(self.device) for one in some)) for some in self.numbered
+            KeptPrefix(*(one.to(self.device) for one in some)) for some in self.numbered
         ]
 
     def arrive(self, plan: Packed) -> None:
@@ -193,7 +193,7 @@ class Arena:
         parts: Sequence[Embedded],
         frames: Sequence[Frame],
     ) -> Tensor | None:
-        """The gradient vectors of a group as `Touched` numbers them."""
+        """The gradient vectors of a group as `GradientIndex` numbers them."""
         order = self.layout.sequences
         leaves = [[part.vectors[number] for part in parts]]
         leaves += [[part.sequences[order.index(n)] for part in parts] for n in group.sequences]

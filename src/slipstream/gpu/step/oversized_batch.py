@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from slipstream.arrays import Array
-from slipstream.tables.plan import GroupPlan, ListSlots, Moves, Plan
+from slipstream.tables.plan import GroupPlan, ListSlots, Plan, RowSlots
 
 _NONE = np.empty(0, dtype=np.int64)
-_NOTHING = Moves(_NONE, _NONE)
+_NOTHING = RowSlots(_NONE, _NONE)
 
 
 def by_itself(plan: Plan) -> tuple[list[Array], Plan]:

@@ -28,7 +28,7 @@ from slipstream.gpu.transfer.gather import SHARE, Pool
 from slipstream.gpu.transfer.packing import room_for
 from slipstream.gpu.transfer.ring import Pages, Ring
 from slipstream.gpu.transfer.sections import Section, Sections
-from slipstream.tables.plan import Numbered
+from slipstream.tables.plan import KeptPrefix
 from slipstream.tables.spec import Embedded
 from slipstream.tables.store import RowStore
 
@@ -74,7 +74,7 @@ class Scoring:
         self._arena, self._slow = arena, slow
         self._compute, self._inward = Stream(arena.device, current=True), Stream(arena.device)
         self._numbered = [
-            Numbered(*(one.to(arena.device) for one in some)) for some in arena.numbered
+            KeptPrefix(*(one.to(arena.device) for one in some)) for some in arena.numbered
         ]
         self._scans = [_Scan(some) for some in arena.numbered]
         self._room: dict[str, int] = {}
@@ -274,7 +274,7 @@ class _Scan:
         found: How the rows that stay are found.
     """
 
-    def __init__(self, found: Numbered) -> None:
+    def __init__(self, found: KeptPrefix) -> None:
         self._columns = found.columns.numpy()
         self._limits, self._starts, self._sizes = (
             one.numpy() for one in (found.limits, found.starts, found.sizes)

@@ -40,7 +40,7 @@ from slipstream.gpu.transfer.ring import NOTHING, Pages, Ring
 from slipstream.gpu.transfer.sections import Section, Sections
 from slipstream.gpu.transfer.slot_contents import SlotContents
 from slipstream.tables.mover import BeforeWrite, Clock
-from slipstream.tables.plan import Moves, Plan
+from slipstream.tables.plan import Plan, RowSlots
 from slipstream.tables.store import RowStore
 
 _NOTHING, _THAT_COME, _ALL = range(3)  # which rows are on the host as they are on the device
@@ -117,7 +117,7 @@ class Carrier:
         for thread in self._threads:
             thread.start()
 
-    def keep(self, kept: Sequence[Moves], step: int = 0) -> None:
+    def keep(self, kept: Sequence[RowSlots], step: int = 0) -> None:
         """Bring in the rows that are there before the first step; `step` steps are done."""
         self.landed(step)
         self._arena.number(kept)

@@ -11,7 +11,7 @@ from slipstream.arrays import Array
 from slipstream.gpu.kernels.touched_rows import sizes
 from slipstream.gpu.transfer.compiled_packing import long_lists, long_sizes, narrow
 from slipstream.gpu.transfer.sections import Section
-from slipstream.tables.plan import GroupPlan, Moves
+from slipstream.tables.plan import GroupPlan, RowSlots
 from slipstream.tables.spec import Group, Layout
 from slipstream.tables.store import Record
 
@@ -108,7 +108,7 @@ class GroupPacking:
         into["counts"][:] = rows, long, chunks, len(fill.rows), len(evict.rows), cold
 
 
-def tiers_of(plan: GroupPlan) -> tuple[Moves, Moves]:
+def tiers_of(plan: GroupPlan) -> tuple[RowSlots, RowSlots]:
     """What a plan for a device moves into slots, and out of them."""
     assert plan.fill is not None, "plans for a device say what comes"
     assert plan.evict is not None, "plans for a device say what leaves"

@@ -15,7 +15,7 @@ from slipstream.gpu.transfer.gather import Pool, find, note, note_pages
 from slipstream.gpu.transfer.group_packing import tiers_of
 from slipstream.gpu.transfer.ring import Pages
 from slipstream.tables.mover import BeforeWrite
-from slipstream.tables.plan import Moves, Plan
+from slipstream.tables.plan import Plan, RowSlots
 from slipstream.tables.store import RowStore
 
 _AT_ONCE = 1 << 18
@@ -37,13 +37,13 @@ class SlotContents:
         self._stay = [0] * len(arena.records)
         self._bits = [np.empty(0, dtype=np.uint8) for _ in slow]  # of rows, to look for some
 
-    def keep(self, number: int, moves: Moves) -> None:
+    def keep(self, number: int, moves: RowSlots) -> None:
         """Copy rows of the slow store into slots before the first step."""
         if moves.numbered is not None:  # they are in the first slots, for good
             self._stay[number] = len(moves.rows)
         self.put(number, moves)
 
-    def put(self, number: int, moves: Moves) -> None:
+    def put(self, number: int, moves: RowSlots) -> None:
         """Copy rows of the slow store into slots, now."""
         records, slow = self._arena.records[number], self.slow[number].records
         staged = np.empty((min(_AT_ONCE, len(moves.rows)), slow.shape[1]), dtype=np.int32)

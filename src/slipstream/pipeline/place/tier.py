@@ -13,7 +13,7 @@ from slipstream.arrays import Array
 from slipstream.errors import ConfigError
 from slipstream.pipeline.place.popularity import Popular
 from slipstream.tables.kernels import tiers
-from slipstream.tables.plan import GroupPlan, ListSlots, Moves
+from slipstream.tables.plan import GroupPlan, ListSlots, RowSlots
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Tier:
         self.popular = popular
         self.leaving = np.empty(0, dtype=np.int64)
 
-    def held(self) -> Moves:
+    def held(self) -> RowSlots:
         """The rows that are in it, and their slots."""
         rows = np.flatnonzero(self.slot_of >= 0)
         return _moves(rows, self.slot_of[rows])
@@ -159,7 +159,7 @@ class Tier:
         evict = self._send_away(here, step)
         return replace(group, evict=evict, needs=len(rows), kept=self.kept_rows, borrowed=borrowed)
 
-    def _send_away(self, rows: Array, step: int) -> Moves:
+    def _send_away(self, rows: Array, step: int) -> RowSlots:
         """Free the slots of rows that nothing in sight needs: some of these, and what was left."""
         away = rows if not len(self.leaving) else np.concatenate([rows, self.leaving])
         self.leaving = self.leaving[:0]
@@ -205,5 +205,5 @@ class Tier:
         return slots
 
 
-def _moves(rows: Array, slots: Array) -> Moves:
-    return Moves(rows, slots.astype(np.int64))
+def _moves(rows: Array, slots: Array) -> RowSlots:
+    return RowSlots(rows, slots.astype(np.int64))

@@ -15,8 +15,8 @@ from slipstream.errors import ConfigError
 from slipstream.pipeline.place.popularity import Refresh
 from slipstream.pipeline.place.split import in_two
 from slipstream.pipeline.place.tier import Tier, TierSize
-from slipstream.tables.no_cache import Resident
-from slipstream.tables.plan import GroupPlan, Moves, Placed, RowFilter, filter_rows
+from slipstream.tables.no_cache import NoCache
+from slipstream.tables.plan import GroupPlan, Placed, RowFilter, RowSlots, filter_rows
 from slipstream.tables.spec import Layout
 
 
@@ -52,7 +52,7 @@ class Tiered:
     ) -> None:
         if window < 1:
             raise ConfigError(f"The window is {window} batches; it must be at least 1.")
-        self._resident = Resident(layout, singles)
+        self._resident = NoCache(layout, singles)
         self._window = window
         self._groups, self._tier_sizes = layout.groups, tier_sizes
         self._refresh, self._split = refresh, split
@@ -158,7 +158,7 @@ class Tiered:
         """Whether batches come in parts, which follow from what was kept by then."""
         return self._split
 
-    def resident_rows(self) -> list[Moves]:
+    def resident_rows(self) -> list[RowSlots]:
         """The rows in the fast tier and their slots: after the last plan, or at the start."""
         return [tier.held() for tier in self._tiers]
 

@@ -44,7 +44,7 @@ def update(store: RowStore, plan: GroupPlan, gradient: Tensor, lr: float, step: 
     Args:
         store: The rows.
         plan: Which rows move.
-        gradient: The gradient vectors `[number, dim]`, as `Touched` numbers them.
+        gradient: The gradient vectors `[number, dim]`, as `GradientIndex` numbers them.
         lr: Learning rate.
         step: The number of the step, from 1.
     """

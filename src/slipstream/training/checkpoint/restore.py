@@ -195,9 +195,10 @@ def _misfits(saved: dict[str, SavedTable], tables: list[TableSpec], state: bool)
         ):
             if before != now:
                 yield f"table {table.name!r} was saved with {before} {quantity} and now has {now}."
-        if state and old.optimizer != table.moved_by.name:
+        optimizer = table.chosen_optimizer.name
+        if state and old.optimizer != optimizer:
             yield (
-                f"table {table.name!r} was trained with {old.optimizer}, and {table.moved_by.name} "
+                f"table {table.name!r} was trained with {old.optimizer}, and {optimizer} "
                 f"cannot use the state of {old.optimizer}. Use {old.optimizer}."
             )
 

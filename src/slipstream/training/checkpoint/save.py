@@ -79,7 +79,7 @@ class Save:
                 ranges = tuple(range(0, table.rows, at_once))
                 for first in ranges:
                     self._write_range(number, table.name, first, min(table.rows, first + at_once))
-                optimizer = table.moved_by.name
+                optimizer = table.chosen_optimizer.name
                 self.tables.append(
                     SavedTable(table.name, table.rows, table.dim, table.storage, optimizer, ranges)
                 )
