@@ -10,7 +10,7 @@ from slipstream import Lists, from_arrays
 from slipstream.config import Config
 from slipstream.gpu.planning import plan_ahead
 from slipstream.pipeline.place.popularity import Refresh
-from slipstream.training import trainer
+from slipstream.training import build, trainer
 from slipstream.training.state import Hooks
 
 SIZES = ("model.bottom=[4]", "model.top=[4]", "model.dim=2", "log.trackers=[]")
@@ -19,6 +19,7 @@ SIZES = ("model.bottom=[4]", "model.top=[4]", "model.dim=2", "log.trackers=[]")
 def short_segments(monkeypatch, batches):
     """Hot and cold batches apart, in segments that a small data set has several of."""
     monkeypatch.setattr(plan_ahead, "SEGMENT", batches)
+    monkeypatch.setattr(build, "SEGMENT", batches)
 
 
 def often_chosen(monkeypatch, batches):
