@@ -47,7 +47,7 @@ def test_decoded_ids_are_the_raw_values_again():
         values = [decode(int(row), table, known) for row in shard.ids[:, place]]
         assert values == ["(missing)" if v is None else str(v) for v in raw[column.name]]
     values = [dataset.dictionary("basket").raw(row) for row in shard.lists["basket"].values]
-    assert values == [str(v) for one in raw["basket"] for v in one]
+    assert values == [str(v) for item in raw["basket"] for v in item]
 
 
 def test_values_seen_less_than_min_count_in_training_share_the_unseen_id():
@@ -100,7 +100,7 @@ def test_a_table_gives_what_its_arrays_give(library):
         {k: list(v) for k, v in raw.items()}, schema_overrides={"price": pl.Float32}
     )
     table = frame if library == "polars" else pa.table({k: list(v) for k, v in raw.items()})
-    made = from_table(
+    result = from_table(
         table,
         label="click",
         columns=["colour", "shop"],
@@ -108,7 +108,7 @@ def test_a_table_gives_what_its_arrays_give(library):
         lists={"basket": "sequence"},
         time="when",
     )
-    assert_same_inputs(made, _from_arrays(raw))
+    assert_same_inputs(result, _from_arrays(raw))
 
 
 def test_a_column_that_is_not_there_is_named_with_the_nearest_one():

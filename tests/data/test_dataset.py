@@ -29,7 +29,7 @@ def test_any_data_set_written_and_read_back_is_the_same(dataset, rows_per_shard)
         assert verify(out) == []
 
 
-def _one(tmp_path: Path) -> Dataset:
+def _single(tmp_path: Path) -> Dataset:
     rng = np.random.default_rng(0)
     return from_arrays(
         labels=rng.integers(0, 2, 100),
@@ -39,7 +39,7 @@ def _one(tmp_path: Path) -> Dataset:
 
 
 def test_arrays_of_a_shard_are_views_of_its_files(tmp_path):
-    part = _one(tmp_path).train
+    part = _single(tmp_path).train
     ids = part.runs(5, 9)[0].ids
     assert not ids.flags.owndata
     assert not ids.flags.writeable
@@ -61,7 +61,7 @@ def test_a_table_of_more_than_int32_rows_has_int64_ids():
 
 
 def test_an_existing_data_set_is_kept_unless_forced(tmp_path):
-    dataset = _one(tmp_path)
+    dataset = _single(tmp_path)
     with pytest.raises(DataError, match="already holds a data set"):
         dataset.save(tmp_path / "set")
     small = from_arrays(np.zeros(3), {"a": np.arange(3)}, validation=0, evaluation=0)
@@ -78,7 +78,7 @@ def test_a_folder_that_is_no_data_set_is_never_replaced(tmp_path):
 
 
 def test_a_failure_while_writing_leaves_nothing(tmp_path):
-    dataset = _one(tmp_path)
+    dataset = _single(tmp_path)
     out = tmp_path / "other"
     with (
         pytest.raises(RuntimeError, match="stop"),
@@ -90,7 +90,7 @@ def test_a_failure_while_writing_leaves_nothing(tmp_path):
 
 
 def test_a_second_writer_to_the_same_folder_is_refused(tmp_path):
-    dataset = _one(tmp_path)
+    dataset = _single(tmp_path)
     out = tmp_path / "other"
     with DatasetWriter(out, dataset.schema, source={"kind": "test"}) as writer:
         with pytest.raises(DataError, match="Another process"):
@@ -100,7 +100,7 @@ def test_a_second_writer_to_the_same_folder_is_refused(tmp_path):
 
 
 def test_a_finished_writer_leaves_the_next_one_alone(tmp_path):
-    dataset = _one(tmp_path)
+    dataset = _single(tmp_path)
     names = [table.name for table in dataset.schema.tables]
     next_one = tmp_path / "other.partial"
     with DatasetWriter(tmp_path / "other", dataset.schema, source={"kind": "test"}) as writer:
@@ -113,17 +113,17 @@ def test_a_finished_writer_leaves_the_next_one_alone(tmp_path):
 
 
 def test_a_writer_with_a_folder_of_its_callers_leaves_the_name_to_the_caller(tmp_path):
-    dataset = _one(tmp_path)
+    dataset = _single(tmp_path)
     names = [table.name for table in dataset.schema.tables]
     work = tmp_path / "aside"
     with DatasetWriter(
         tmp_path / "other", dataset.schema, source={"kind": "test"}, work=work
     ) as writer:
-        made = writer.finish(
+        result = writer.finish(
             {name: dataset.counts(name) for name in names},
             {name: dataset.dictionary(name) for name in names},
         )
-    assert made == work
+    assert result == work
     assert not (tmp_path / "other").exists()
     assert Dataset.open(work).schema == dataset.schema
 
@@ -133,14 +133,14 @@ def test_what_a_dead_writer_left_is_removed(tmp_path):
     left.mkdir()
     (left / "half").write_text("a shard")
     (tmp_path / "other.partial.lock").write_text("")
-    dataset = _one(tmp_path)
+    dataset = _single(tmp_path)
     assert len(dataset.save(tmp_path / "other").train) == len(dataset.train)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "set"]
 
 
 @pytest.mark.parametrize("stray", ["notes.txt", "train/more"])
 def test_a_data_set_with_files_of_the_users_own_is_never_replaced(tmp_path, stray):
-    dataset = _one(tmp_path)
+    dataset = _single(tmp_path)
     (tmp_path / "set" / stray).write_text("mine")
     with pytest.raises(DataError, match=stray):
         dataset.save(tmp_path / "set", force=True)
@@ -152,12 +152,12 @@ def test_a_manifest_of_something_else_does_not_make_a_folder_replaceable(tmp_pat
     app.mkdir()
     (app / "manifest.json").write_text('{"name": "web app"}')
     with pytest.raises(DataError, match="left alone"):
-        _one(tmp_path).save(app, force=True)
+        _single(tmp_path).save(app, force=True)
     assert (app / "manifest.json").exists()
 
 
 def test_the_old_data_set_stays_if_the_new_one_cannot_take_its_name(tmp_path, monkeypatch):
-    dataset = _one(tmp_path)
+    dataset = _single(tmp_path)
     rename = Path.rename
 
     def broken(self, target):
@@ -173,7 +173,7 @@ def test_the_old_data_set_stays_if_the_new_one_cannot_take_its_name(tmp_path, mo
 
 
 def test_a_link_to_a_folder_is_followed(tmp_path):
-    dataset = _one(tmp_path)
+    dataset = _single(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path / "set")
     dataset.save(tmp_path / "link", force=True)
     assert (tmp_path / "link").is_symlink()
@@ -185,16 +185,16 @@ def test_the_current_folder_is_not_replaced(tmp_path, monkeypatch):
     here.mkdir()
     monkeypatch.chdir(here)
     with pytest.raises(DataError, match="current folder"):
-        _one(tmp_path).save(".")
+        _single(tmp_path).save(".")
 
 
 def test_a_shard_of_no_inputs_is_an_error(tmp_path):
     with pytest.raises(DataError, match="rows_per_shard is 0"):
-        _one(tmp_path).save(tmp_path / "other", rows_per_shard=0)
+        _single(tmp_path).save(tmp_path / "other", rows_per_shard=0)
 
 
 def test_ids_are_checked_when_they_are_written(tmp_path):
-    dataset = _one(tmp_path)
+    dataset = _single(tmp_path)
     inputs = dataset.train.shards[0]
     wrong = np.array(inputs.ids)
     wrong[4, 1] = 2**20

@@ -44,12 +44,12 @@ def test_what_prepare_would_not_take_is_refused(tmp_path, kind, values, hash):
     raw = {"hex": "0000000a", "int": "1", "text": "mill"}[kind]
     (tmp_path / "log.csv").write_text(f"click,x\n1,{raw}\n0,{raw}\n")
     schema = {"label": "click", "categorical": [{"name": "x", "values": kind}]}
-    made = prepare_table(tmp_path, [tmp_path / "log.csv"], schema, hash=hash, **WHOLE)
-    encoder = made.encoder("x")
+    result = prepare_table(tmp_path, [tmp_path / "log.csv"], schema, hash=hash, **WHOLE)
+    encoder = result.encoder("x")
     for value in values:
         with pytest.raises(DataError, match=f"Table 'x' has {kind} values, but .* is not"):
             encoder.encode([raw, value])
-    assert encoder.encode([raw, np.str_(raw)]).tolist() == made.train.shards[0].ids[:, 0].tolist()
+    assert encoder.encode([raw, np.str_(raw)]).tolist() == result.train.shards[0].ids[:, 0].tolist()
 
 
 @pytest.mark.parametrize("kind", ["hex", "int", "text"])
@@ -58,18 +58,18 @@ def test_empty_text_is_a_missing_value_in_a_log_in_an_array_and_later(tmp_path, 
     (tmp_path / "log.csv").write_text(f"click,x\n1,{raw}\n" + "0,\n" * 3)
     schema = {"label": "click", "categorical": [{"name": "x", "values": kind}]}
     options = {"min_count": 1, **WHOLE}
-    made = prepare_table(tmp_path, [tmp_path / "log.csv"], schema, **options)
-    missing = made.schema.table("x").missing
-    assert made.encoder("x").encode([raw, "", None]).tolist() == [1, missing, missing]
+    result = prepare_table(tmp_path, [tmp_path / "log.csv"], schema, **options)
+    missing = result.schema.table("x").missing
+    assert result.encoder("x").encode([raw, "", None]).tolist() == [1, missing, missing]
     frame = pl.DataFrame({"click": [1, 0, 0, 0], "x": [raw, "", None, ""]})
     frame.write_parquet(tmp_path / "log.parquet")
     same = prepare_table(tmp_path, [tmp_path / "log.parquet"], schema, **options)
-    assert same.train.shards[0].ids.tolist() == made.train.shards[0].ids.tolist()
+    assert same.train.shards[0].ids.tolist() == result.train.shards[0].ids.tolist()
     if kind != "text":
         return
     for column in (np.array([raw, "", "", ""]), np.array([raw, "", None, ""], dtype=object)):
         array = from_arrays(np.array([1, 0, 0, 0]), {"x": column}, **options)
-        assert array.train.shards[0].ids.tolist() == made.train.shards[0].ids.tolist()
+        assert array.train.shards[0].ids.tolist() == result.train.shards[0].ids.tolist()
         array.save(tmp_path / "saved", force=True)
         assert Dataset.open(tmp_path / "saved").encoder("x").encode([""]).tolist() == [missing]
 
@@ -79,11 +79,11 @@ def test_lists_have_missing_members_whatever_they_come_from(tmp_path):
     (tmp_path / "log.csv").write_text("click,x\n1,a||a\n0,a|\n")
     frame = pl.DataFrame({"click": [1, 0], "x": [["a", "", "a"], ["a", None]]})
     frame.write_parquet(tmp_path / "log.parquet")
-    made = [
+    result = [
         prepare_table(tmp_path, [tmp_path / name], schema, **WHOLE).train.shards[0].lists["x"]
         for name in ("log.csv", "log.parquet")
     ]
-    assert made[0].values.tolist() == made[1].values.tolist() == [0, 1, 0, 0, 1]
+    assert result[0].values.tolist() == result[1].values.tolist() == [0, 1, 0, 0, 1]
 
 
 def test_whole_numbers_may_be_numbers(tmp_path):

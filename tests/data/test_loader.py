@@ -168,10 +168,10 @@ def test_an_order_of_nothing_reads_nothing(part):
     assert list(Loader(part, 10, order=InputOrder(len(part), epochs=0))) == []
 
 
-@pytest.mark.parametrize("taken", [0, 1])
-def test_a_closed_loader_says_so(part, taken):
+@pytest.mark.parametrize("covered", [0, 1])
+def test_a_closed_loader_says_so(part, covered):
     loader = Loader(part, 10, ahead=4)
-    for _ in range(taken):
+    for _ in range(covered):
         next(loader)
     loader.close()
     with pytest.raises(ConfigError, match="closed"):
@@ -192,9 +192,9 @@ def test_ranges_are_read_as_the_numbers_in_them(data):
             break
     numbers = [cut._replace(numbers=np.array(cut.numbers, dtype=np.int64)) for cut in cuts]
     reader = BatchReader(dataset.train, 5, at_once=4)
-    for ours, other in zip(reader.read(cuts), reader.read(numbers), strict=True):
+    for own_values, other in zip(reader.read(cuts), reader.read(numbers), strict=True):
         for name in ("numbers", "labels", "weights", "dense", "ids"):
-            assert torch.equal(getattr(ours, name), getattr(other, name)), name
+            assert torch.equal(getattr(own_values, name), getattr(other, name)), name
 
 
 @pytest.mark.parametrize("some", [(-1, 3), (4990, 5001), (3, 2)])
@@ -336,8 +336,8 @@ def test_who_waits_for_an_order_reads_as_many_batches_at_once_whenever_they_are_
     with Loader(part, 500, order=order, ahead=6, at_once=4, wait=order.wait) as loader:
         batches = list(loader)
     assert order.waited == 10 - 3, "no more than it takes"
-    assert torch.cat([one.numbers for one in batches]).tolist() == list(range(5000))
-    assert [one.place for one in batches] == [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]
+    assert torch.cat([entry.numbers for entry in batches]).tolist() == list(range(5000))
+    assert [entry.place for entry in batches] == [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]
     order = Deciding(len(part))
     with Loader(part, 500, order=order) as loader, pytest.raises(SlipstreamError, match="decided"):
         list(loader)

@@ -21,16 +21,16 @@ def test_batches_are_the_same_in_memory_that_pytorch_has(data):
     size, some = data.draw(st.integers(1, 9)), slice(0, data.draw(st.integers(1, 4)))
     cuts = list(InputOrder(len(dataset.train)).cuts(0, size))[some]
     plain = BatchReader(dataset.train, size, at_once=4)
-    theirs = BatchReader(dataset.train, size, at_once=4)
-    bytes_ = theirs._memory._size
-    theirs._memory = SimpleNamespace(take=lambda: (torch.empty(bytes_, dtype=torch.uint8), 0))
+    other_values = BatchReader(dataset.train, size, at_once=4)
+    bytes_ = other_values._memory._size
+    other_values._memory = SimpleNamespace(take=lambda: (torch.empty(bytes_, dtype=torch.uint8), 0))
     if not cuts:
         return
-    for ours, other in zip(plain.read(cuts), theirs.read(cuts), strict=True):
-        for one in fields(ours):
-            value = getattr(ours, one.name)
+    for own_values, other in zip(plain.read(cuts), other_values.read(cuts), strict=True):
+        for item in fields(own_values):
+            value = getattr(own_values, item.name)
             if torch.is_tensor(value):
-                assert torch.equal(value, getattr(other, one.name)), one.name
+                assert torch.equal(value, getattr(other, item.name)), item.name
 
 
 def test_page_locked_memory_is_asked_for_before_it_is_needed(part, monkeypatch):
@@ -52,14 +52,14 @@ def test_page_locked_memory_is_asked_for_before_it_is_needed(part, monkeypatch):
 @pytest.mark.parametrize("name", ["labels", "ids", "numbers"])
 def test_a_tensor_that_is_kept_is_not_written_again(part, monkeypatch, name):
     monkeypatch.setattr(batch_module, "_INPUTS_AT_ONCE", 1)
-    kept, copies = [], []
+    keep, copies = [], []
     for batch in Loader(part, 64, order=InputOrder(len(part), seed=2, epochs=3)):
         tensor = getattr(batch, name)[3:9]  # a view of one tensor alone keeps the memory
-        kept.append(tensor)
+        keep.append(tensor)
         copies.append(tensor.clone())
         del batch, tensor
-    assert len(kept) > 200
-    assert all(torch.equal(now, then) for now, then in zip(kept, copies, strict=True))
+    assert len(keep) > 200
+    assert all(torch.equal(now, then) for now, then in zip(keep, copies, strict=True))
 
 
 def test_memory_is_used_again_once_no_batch_needs_it(part, monkeypatch):

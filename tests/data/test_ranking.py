@@ -11,13 +11,13 @@ counts = st.lists(st.integers(0, 6), max_size=30).map(lambda values: np.array(va
 def test_ranks_are_ranks(counts, min_count):
     ranking = rank(counts, min_count=min_count)
     assert np.all(np.diff(ranking.counts) <= 0)
-    kept = counts >= min_count
-    assert np.all(ranking.ids[~kept] == ranking.unseen)
-    assert sorted([*ranking.ids[kept], ranking.unseen]) == list(range(kept.sum() + 1))
+    keep = counts >= min_count
+    assert np.all(ranking.ids[~keep] == ranking.unseen)
+    assert sorted([*ranking.ids[keep], ranking.unseen]) == list(range(keep.sum() + 1))
     again = np.zeros(len(ranking.counts), dtype=int)
     np.add.at(again, ranking.ids, counts)
     np.testing.assert_array_equal(again, ranking.counts)
-    for value in np.flatnonzero(kept):
+    for value in np.flatnonzero(keep):
         assert ranking.values[ranking.ids[value]] == value
     assert ranking.values[ranking.unseen] == -1
 

@@ -17,7 +17,7 @@ def hot(numbers):
 
 
 class Loss:
-    """The loss at the end of a segment, the same however often it is asked for."""
+    """The loss at the end of a segment, the same in every call."""
 
     def __init__(self, seed):
         self.seed = seed
@@ -31,7 +31,7 @@ def walk(order, position, batch_size, losses, decisions=(), world=1):
     decided = [*decisions]
     for number, loss in decided:
         order.report_loss(number, loss)
-    cuts, made = None, []
+    cuts, result = None, []
     while True:
         number = order.pending_decision(position)
         if number is not None:
@@ -44,10 +44,10 @@ def walk(order, position, batch_size, losses, decisions=(), world=1):
             cuts = zip(*shares, strict=True)
         step = next(cuts, None)
         if step is None:
-            return made, decided
-        assert None not in step, "each step waits for one decision at most, which was told"
+            return result, decided
+        assert None not in step, "each step waits for one decision at most, which is reported"
         position = step[0].next_position
-        made.append((np.concatenate([cut.numbers for cut in step]).tolist(), position))
+        result.append((np.concatenate([cut.numbers for cut in step]).tolist(), position))
 
 
 @given(
@@ -66,8 +66,8 @@ def test_every_input_once_an_epoch_in_pure_batches(base, segment, batch_size, la
         seen += numbers
         assert len(seen) == position
     for epoch in range(base.epochs):
-        one = seen[epoch * per_epoch : (epoch + 1) * per_epoch]
-        assert sorted(one) == list(range(base.start, base.start + per_epoch))
+        item = seen[epoch * per_epoch : (epoch + 1) * per_epoch]
+        assert sorted(item) == list(range(base.start, base.start + per_epoch))
 
 
 @given(
@@ -86,8 +86,8 @@ def test_resumed_at_any_step_the_same_batches_and_decisions_follow(
     stop %= len(whole)
     position = whole[stop][1]
     order = Apart(base, hot, segment, Rates(lag))
-    told = [(n, loss) for n, loss in decided if end_of(order, n) < position]
-    rest, again = walk(order, position, batch_size, Loss(2), told)
+    reported = [(n, loss) for n, loss in decided if end_of(order, n) < position]
+    rest, again = walk(order, position, batch_size, Loss(2), reported)
     assert rest == whole[stop + 1 :]
     assert again == decided
 
@@ -126,7 +126,7 @@ def test_the_lower_the_rate_the_more_often_the_kinds_change(rate, changes):
 
     half = Apart(InputOrder(200), lambda numbers: numbers % 2 == 0, 200, Fixed())
     kinds = [int(cut.numbers[0]) % 2 for cut in half.cuts(0, 10)]
-    assert sum(one != two for one, two in pairwise(kinds)) == changes
+    assert sum(item != two for item, two in pairwise(kinds)) == changes
 
 
 def test_what_is_not_decided_is_waited_for():
@@ -158,8 +158,10 @@ def test_at_a_fixed_rate_of_100_all_cold_inputs_of_an_epoch_come_first_and_no_lo
     assert decided == []
     for epoch in range(2):
         numbers = base.numbers(50 * epoch, 50 * epoch + 50)
-        mine = [one for batch, end in steps if 50 * epoch < end <= 50 * epoch + 50 for one in batch]
-        assert mine == [*numbers[~hot(numbers)], *numbers[hot(numbers)]]
+        own = [
+            item for batch, end in steps if 50 * epoch < end <= 50 * epoch + 50 for item in batch
+        ]
+        assert own == [*numbers[~hot(numbers)], *numbers[hot(numbers)]]
     with pytest.raises(ConfigError, match="it must be 1 to 100"):
         Rates(fixed=0)
 

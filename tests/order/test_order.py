@@ -86,23 +86,23 @@ def test_only_the_last_batch_is_short_and_ranks_share_it_evenly(order, batch_siz
     st.integers(1, 7),
 )
 def test_positions_that_are_ranges_give_the_batches_of_those_that_are_not(pieces, batch_size):
-    ours, theirs, at = [], [], 0
+    own_values, other_values, at = [], [], 0
     for gap, count, as_range in pieces:
         at += gap
         where = np.arange(at, at + count)
-        ours.append(Chunk(range(at, at + count) if as_range else where, where + 100))
-        theirs.append(Chunk(where, where + 100))
+        own_values.append(Chunk(range(at, at + count) if as_range else where, where + 100))
+        other_values.append(Chunk(where, where + 100))
         at += count
-    both = (list(into_batches(one, batch_size)) for one in (ours, theirs))
-    for one, other in zip(*both, strict=True):
-        assert one.next_position == other.next_position
-        np.testing.assert_array_equal(one.numbers, other.numbers)
+    both = (list(into_batches(item, batch_size)) for item in (own_values, other_values))
+    for item, other in zip(*both, strict=True):
+        assert item.next_position == other.next_position
+        np.testing.assert_array_equal(item.numbers, other.numbers)
 
 
 def test_gaps_in_the_sequence_do_not_make_batches_smaller():
-    kept = [np.arange(start, start + 10)[::3] for start in range(0, 100, 10)]
-    cuts = list(into_batches((Chunk(k, k + 1000) for k in kept), 7))
-    everything = np.concatenate(kept)
+    keep = [np.arange(start, start + 10)[::3] for start in range(0, 100, 10)]
+    cuts = list(into_batches((Chunk(k, k + 1000) for k in keep), 7))
+    everything = np.concatenate(keep)
     assert [len(cut.numbers) for cut in cuts] == [7] * 5 + [5]
     np.testing.assert_array_equal(np.concatenate([c.numbers for c in cuts]), everything + 1000)
     assert [cut.next_position for cut in cuts[:2]] == [everything[6] + 1, everything[13] + 1]
@@ -113,9 +113,9 @@ def test_shuffled_orders_differ_by_seed_and_epoch_and_mix_well():
     order = InputOrder(rows, seed=1, epochs=2)
     first, second = order.numbers(0, rows), order.numbers(rows, 2 * rows)
     other = InputOrder(rows, seed=2).numbers(0, rows)
-    for one, two in ((first, second), (first, other)):
-        assert abs(np.corrcoef(one, two)[0, 1]) < 0.02
-        assert np.mean(one == two) < 0.001
+    for item, two in ((first, second), (first, other)):
+        assert abs(np.corrcoef(item, two)[0, 1]) < 0.02
+        assert np.mean(item == two) < 0.001
     blocks_in_a_batch = len(np.unique(first[:2048] // 512))
     assert blocks_in_a_batch > 60
 
@@ -171,18 +171,18 @@ def test_a_rank_outside_its_world_is_an_error(rank, world_size):
 
 def test_another_thread_that_asks_in_between_changes_no_answer():
     order = InputOrder(3000, epochs=2, seed=3, block=64, mixed=4)
-    wanted, asked = order.numbers(0, 6000), []
+    wanted, requests = order.numbers(0, 6000), []
 
     class Interrupted(dict):
         """Another thread asks for the inputs of another epoch whenever something is looked up."""
 
         def get(self, key):
-            found = super().get(key)
-            if not asked:
-                asked.append(key)
+            actual = super().get(key)
+            if not requests:
+                requests.append(key)
                 order.numbers(4000, 4100)
-                asked.clear()
-            return found
+                requests.clear()
+            return actual
 
     order.__dict__["_kept"] = Interrupted()
     for start in range(0, 3000, 100):

@@ -26,24 +26,24 @@ from slipstream.training.build import model_of
 def test_the_bound_holds_against_the_full_count(rows, share, seed):
     """In all but one of a thousand cases; Hypothesis draws the same ones every time."""
     ranked = np.sort(np.random.default_rng(seed).random(rows) < share)[::-1].astype(np.int64)
-    found = estimate(chunks(ranked, seed), rows, 1)
-    assert found.lower <= ranked.sum() <= found.upper
-    assert found.lower <= found.likely <= found.upper
+    actual = estimate(chunks(ranked, seed), rows, 1)
+    assert actual.lower <= ranked.sum() <= actual.upper
+    assert actual.lower <= actual.likely <= actual.upper
 
 
 def test_the_bound_is_broken_about_as_rarely_as_it_says():
     rows, broken = 200_000, 0
     ranked = (np.arange(rows) < 2_000).astype(np.int64)
     for seed in range(400):
-        found = estimate(chunks(ranked, seed), rows, 1)
-        broken += not found.lower <= 2_000 <= found.upper
+        actual = estimate(chunks(ranked, seed), rows, 1)
+        broken += not actual.lower <= 2_000 <= actual.upper
     assert broken <= 3
 
 
 def test_a_table_that_chunks_would_cover_is_counted():
     accesses = np.arange(1000)
-    found = estimate(chunks(accesses), 1000, 990)
-    assert found.likely == found.lower == found.upper == 10
+    actual = estimate(chunks(accesses), 1000, 990)
+    assert actual.likely == actual.lower == actual.upper == 10
 
 
 def test_a_sample_gives_the_accesses_of_its_inputs():
@@ -76,20 +76,20 @@ def _layout(dataset):
 @pytest.mark.parametrize("budget", [800, 1500, 3000, 5000])
 def test_the_hot_set_of_the_threshold_fits_and_is_as_large_as_the_full_count_says(wide, budget):
     layout = _layout(wide)
-    found = calibrate(wide.train, layout, budget, share=0.2)
+    actual = calibrate(wide.train, layout, budget, share=0.2)
     counts, inputs = sampled_counts(wide.train, 0.2, 0)
-    assert found.inputs == inputs
-    assert found.popularity == found.threshold / inputs
+    assert actual.inputs == inputs
+    assert actual.popularity == actual.threshold / inputs
 
     def hot(counts, threshold):
         tables = [table.name.removesuffix(LINEAR) for table in layout.tables]
         return sum(int((counts(name) >= threshold).sum()) for name in tables)
 
-    sampled = hot(counts.__getitem__, found.threshold)
-    assert found.rows.lower <= sampled <= found.rows.upper
-    assert found.bytes <= found.upper_bytes <= budget
-    popular = hot(wide.counts, found.popularity * len(wide.train))
-    assert found.rows.lower <= popular <= found.rows.upper
+    sampled = hot(counts.__getitem__, actual.threshold)
+    assert actual.rows.lower <= sampled <= actual.rows.upper
+    assert actual.bytes <= actual.upper_bytes <= budget
+    popular = hot(wide.counts, actual.popularity * len(wide.train))
+    assert actual.rows.lower <= popular <= actual.rows.upper
 
 
 def test_a_smaller_budget_never_has_a_lower_threshold(wide):

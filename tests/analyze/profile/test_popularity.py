@@ -10,31 +10,31 @@ counts = st.lists(st.integers(0, 9) | st.integers(0, 200_000), min_size=1, max_s
 groups = st.lists(st.tuples(counts, st.sampled_from([4, 12, 68])), min_size=1, max_size=3)
 
 
-def _made(drawn):
-    return Popularity([np.array(one) for one, _ in drawn], [size for _, size in drawn])
+def _popularity(draws):
+    return Popularity([np.array(item) for item, _ in draws], [size for _, size in draws])
 
 
-def _one_by_one(drawn):
+def _one_by_one(draws):
     """Every row, best first, as (accesses, bytes); found without blocks."""
-    rows = [(n, size, at) for at, (one, size) in enumerate(drawn) for n in one]
+    rows = [(n, size, at) for at, (item, size) in enumerate(draws) for n in item]
     return [(n, size) for n, size, _ in sorted(rows, key=lambda row: (-row[0] / row[1], row[2]))]
 
 
 @given(groups, st.integers(0, 1000))
-def test_coverage_is_that_of_the_rows_put_in_one_by_one(drawn, budget):
-    taken = left = 0
-    for n, size in _one_by_one(drawn):
+def test_coverage_is_that_of_the_rows_put_in_one_by_one(draws, budget):
+    covered = left = 0
+    for n, size in _one_by_one(draws):
         left += size
         if left > budget:
             break
-        taken += n
-    total = sum(sum(one) for one, _ in drawn)
-    assert _made(drawn).coverage(budget) == pytest.approx(taken / total if total else 0)
+        covered += n
+    total = sum(sum(item) for item, _ in draws)
+    assert _popularity(draws).coverage(budget) == pytest.approx(covered / total if total else 0)
 
 
 @given(groups, st.floats(0, 1))
-def test_no_fewer_bytes_cover_a_share(drawn, share):
-    rows = _made(drawn)
+def test_no_fewer_bytes_cover_a_share(draws, share):
+    rows = _popularity(draws)
     bytes_ = rows.bytes_for(share)
     assert bytes_ <= rows.bytes
     if rows.total:
@@ -44,24 +44,24 @@ def test_no_fewer_bytes_cover_a_share(drawn, share):
 
 
 @given(groups, st.integers(0, 1000))
-def test_the_hot_rows_fit_and_take_what_the_curve_says(drawn, budget):
-    rows = _made(drawn)
+def test_the_hot_rows_fit_and_take_what_the_curve_says(draws, budget):
+    rows = _popularity(draws)
     hot = rows.hot(budget)
     assert sum(mask.sum() * size for mask, size in zip(hot, rows.sizes, strict=True)) <= budget
-    taken = sum(int(one[mask].sum()) for one, mask in zip(rows.accesses, hot, strict=True))
-    assert taken == pytest.approx(rows.coverage(budget) * rows.total)
+    covered = sum(int(item[mask].sum()) for item, mask in zip(rows.accesses, hot, strict=True))
+    assert covered == pytest.approx(rows.coverage(budget) * rows.total)
 
 
 @given(groups)
-def test_more_memory_never_covers_less(drawn):
-    bytes_, shares = _made(drawn).points(50)
+def test_more_memory_never_covers_less(draws):
+    bytes_, shares = _popularity(draws).points(50)
     assert np.all(np.diff(bytes_) > 0)
     assert np.all(np.diff(shares) >= 0)
 
 
 @given(counts)
-def test_more_rows_never_take_less(drawn):
-    ordered = np.sort(np.array(drawn))[::-1]
+def test_more_rows_never_take_less(draws):
+    ordered = np.sort(np.array(draws))[::-1]
     shares = [top_share(ordered, share) for share in np.linspace(0.01, 1, 30)]
     assert np.all(np.diff(shares) >= 0)
     assert shares[-1] == (1 if ordered.sum() else 0)

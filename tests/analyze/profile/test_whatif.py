@@ -22,25 +22,25 @@ def _sample(n, seed, model="dlrm", batches=1000):
     deepfm = Config().with_settings(["model.name=deepfm", "model.dim=2", "model.deep=[4]"])
     layout = model_of(config() if model == "dlrm" else deepfm, dataset).layout
     with Loader(dataset.train, BATCH) as loader:
-        drawn = [batch for batch, _ in zip(loader, range(batches), strict=False)]
+        draws = [batch for batch, _ in zip(loader, range(batches), strict=False)]
     singles = [column.name for column in dataset.schema.singles]
     rows = Popularity.of(layout, dataset.counts)
-    needed = count_working_set(layout, singles, drawn)
-    return dataset, BatchSample(layout, singles, drawn, needed), rows
+    needed = count_working_set(layout, singles, draws)
+    return dataset, BatchSample(layout, singles, draws, needed), rows
 
 
 def _simulated(sample, tier_sizes, window):
     """Rows copied in over the counted batches: sets of rows and nothing else."""
     rows = rows_of_batches(sample.layout, sample.singles, sample.batches)
     needs = [[set(group[b].tolist()) for group in rows] for b in range(len(sample.batches))]
-    kept = [set(tier_size.keep.tolist()) for tier_size in tier_sizes]
+    kept_rows = [set(tier_size.keep.tolist()) for tier_size in tier_sizes]
     free = [tier_size.slots - len(tier_size.keep) for tier_size in tier_sizes]
-    inside = [set(keep) for keep in kept]
+    inside = [set(keep) for keep in kept_rows]
     copied = end = 0
     for now in range(len(needs)):
         while end < min(len(needs), now + window):
             wanted = [
-                set().union(*(needs[b][g] for b in range(now, end + 1))) - kept[g]
+                set().union(*(needs[b][g] for b in range(now, end + 1))) - kept_rows[g]
                 for g in range(len(tier_sizes))
             ]
             if any(len(some) > tier_size for some, tier_size in zip(wanted, free, strict=True)):
@@ -51,7 +51,7 @@ def _simulated(sample, tier_sizes, window):
             copied += len(needs[now][g] - inside[g]) * (now in sample.counted)
             later = set().union(*(needs[b][g] for b in range(now + 1, end)))
             inside[g] |= needs[now][g]
-            inside[g] -= needs[now][g] - later - kept[g]
+            inside[g] -= needs[now][g] - later - kept_rows[g]
     return copied
 
 

@@ -34,21 +34,21 @@ def small_tables(monkeypatch):
 def test_a_raw_log_of_built_in_data_comes_to_the_packed_built_in_data(tmp_path, format, shape):
     recipe = Recipe(shape, rows=5_000, seed=7)
     file = write_raw(recipe, format, tmp_path / "log.gz")
-    made = Dataset.open(prepare(log_spec(format, {}), [file], tmp_path / "out"))
+    data = Dataset.open(prepare(log_spec(format, {}), [file], tmp_path / "out"))
     expected = Dataset.open(synthesize(recipe, tmp_path / "packed"))
-    assert made.schema == expected.schema
+    assert data.schema == expected.schema
     same = [n for n in expected.manifest.files if ".values" not in n and ".times" not in n]
     for name in same:  # labels, ids, dense values and counts, byte for byte
-        assert made.manifest.files[name] == expected.manifest.files[name], name
-    for table in made.schema.tables:
-        one, other = made.dictionary(table.name), expected.dictionary(table.name)
+        assert data.manifest.files[name] == expected.manifest.files[name], name
+    for table in data.schema.tables:
+        first, other = data.dictionary(table.name), expected.dictionary(table.name)
         for row in range(table.rows):
             if row not in (table.unseen, table.missing):
-                assert one.raw(row) == other.raw(row)
+                assert first.raw(row) == other.raw(row)
     if format == "avazu":  # its log has the hour only
         hours = [
             np.concatenate([run.times for run in d.train.runs(0, len(d.train))]) // 3600
-            for d in (made, expected)
+            for d in (data, expected)
         ]
         np.testing.assert_array_equal(*hours)
 
@@ -71,18 +71,18 @@ def test_compression_line_ends_and_several_files_change_nothing(tmp_path, ending
         packed = pack(data[:half]) + pack(data[half:])
         files.append(tmp_path / f"day_{number}{ending}")
         files[-1].write_bytes(packed)
-    made = prepare_criteo(files, tmp_path / "out")
-    assert made.manifest.files == plain.manifest.files
-    assert [file["rows"] for file in made.manifest.source["files"]] == [70, 130]
+    data = prepare_criteo(files, tmp_path / "out")
+    assert data.manifest.files == plain.manifest.files
+    assert [file["rows"] for file in data.manifest.source["files"]] == [70, 130]
 
 
 def test_dense_values_follow_the_stated_rule(tmp_path):
     rows = criteo_rows(4)
     for row, value in zip(rows, ["", "-3", "0", "7"], strict=True):
         row[1] = value
-    made = prepare_criteo([write(tmp_path / "log", rows)], tmp_path / "out", **WHOLE)
-    np.testing.assert_allclose(made.train.shards[0].dense[:, 0], [0, 0, 0, np.log(8)], rtol=1e-6)
-    replaced = made.manifest.source["replaced"]
+    data = prepare_criteo([write(tmp_path / "log", rows)], tmp_path / "out", **WHOLE)
+    np.testing.assert_allclose(data.train.shards[0].dense[:, 0], [0, 0, 0, np.log(8)], rtol=1e-6)
+    replaced = data.manifest.source["replaced"]
     assert replaced["I1 missing"] == 1
     assert replaced["I1 negative"] == 1
 
@@ -99,9 +99,9 @@ def test_transforms_are_those_of_the_schema(tmp_path):
             {"name": "d", "transform": "none", "missing": 9},
         ],
     }
-    made = prepare_table(tmp_path, [tmp_path / "log.csv"], schema, **WHOLE)
+    data = prepare_table(tmp_path, [tmp_path / "log.csv"], schema, **WHOLE)
     expected = [[0, -np.log(5), 2, -4], [0, -1, 0, 9]]
-    np.testing.assert_allclose(made.train.shards[0].dense, expected, rtol=1e-6)
+    np.testing.assert_allclose(data.train.shards[0].dense, expected, rtol=1e-6)
 
 
 def taobao_events(count: int) -> list[list[str]]:
@@ -119,7 +119,7 @@ def test_taobao_has_the_next_item_the_history_and_negatives(tmp_path, split):
     events = taobao_events(400)
     file = write(tmp_path / "log.csv", events, ",")
     spec = log_spec("taobao", {"history": 4, "negatives": 2, "seed": 5})
-    made = Dataset.open(prepare(spec, [file], tmp_path / "out", Options(min_count=1, split=split)))
+    data = Dataset.open(prepare(spec, [file], tmp_path / "out", Options(min_count=1, split=split)))
     assert verify(tmp_path / "out") == []
     in_time = sorted(events, key=lambda event: int(event[4]))
     history, expected = defaultdict(list), {}
@@ -127,16 +127,16 @@ def test_taobao_has_the_next_item_the_history_and_negatives(tmp_path, split):
         expected.setdefault((user, when, item), []).append(history[user][-4:])
         history[user].append(item)
     positives = 0
-    for part in made.parts:
-        columns = decoded(made, part)
-        labels = [x for run in made.parts[part].runs(0, len(made.parts[part])) for x in run.labels]
-        times = [x for run in made.parts[part].runs(0, len(made.parts[part])) for x in run.times]
+    for part in data.parts:
+        columns = decoded(data, part)
+        labels = [x for run in data.parts[part].runs(0, len(data.parts[part])) for x in run.labels]
+        times = [x for run in data.parts[part].runs(0, len(data.parts[part])) for x in run.times]
         last = None
         for row, label in enumerate(labels):
             user, item, items = (columns[name][row] for name in ("user", "item", "items"))
             if "(unseen)" in (user, item, *items):
                 continue  # first met outside of the training part
-            assert columns["categories"][row] == [str(int(one) % 7) for one in items]
+            assert columns["categories"][row] == [str(int(first) % 7) for first in items]
             assert columns["category"][row] in (str(int(item) % 7), "(unseen)")
             if label:
                 positives += 1
@@ -145,16 +145,16 @@ def test_taobao_has_the_next_item_the_history_and_negatives(tmp_path, split):
             elif last is not None and last[0] == user and last[2] == items:
                 assert item != last[1]  # a negative is another item
     assert positives > 300
-    source = made.manifest.source
-    inputs = sum(part.rows for part in made.manifest.parts.values())
+    source = data.manifest.source
+    inputs = sum(part.rows for part in data.manifest.parts.values())
     assert inputs == 3 * source["rows_read"] - source["negatives"]["not_found"]
 
 
 def test_negatives_that_cannot_be_found_are_counted(tmp_path):
     file = write(tmp_path / "log.csv", [["1", "5", "2", "pv", str(t)] for t in range(4)], ",")
-    made = Dataset.open(prepare(log_spec("taobao", {}), [file], tmp_path / "out", Options(**WHOLE)))
-    assert made.manifest.source["negatives"]["not_found"] == 4
-    assert len(made.train) == 4
+    data = Dataset.open(prepare(log_spec("taobao", {}), [file], tmp_path / "out", Options(**WHOLE)))
+    assert data.manifest.source["negatives"]["not_found"] == 4
+    assert len(data.train) == 4
 
 
 def test_histories_of_a_labelled_log_hold_clicks_only(tmp_path):
@@ -166,8 +166,8 @@ def test_histories_of_a_labelled_log_hold_clicks_only(tmp_path):
         "time": "time",
         "history": {"user": "user", "length": 9, "of": "item"},
     }
-    made = prepare_table(tmp_path, [tmp_path / "log.csv"], schema, min_count=1, **WHOLE)
-    shown = decoded(made)["item_history"]
+    data = prepare_table(tmp_path, [tmp_path / "log.csv"], schema, min_count=1, **WHOLE)
+    shown = decoded(data)["item_history"]
     assert shown == [[], ["x"], ["x"], [], [], [], ["x", "z"]]
 
 
@@ -189,10 +189,10 @@ def test_columns_may_share_a_table_and_take_the_hour(tmp_path):
         ],
         "time": {"field": "when", "format": "%Y-%m-%d %H:%M"},
     }
-    made = prepare_table(tmp_path, [tmp_path / "log.csv"], schema, min_count=1, **WHOLE)
-    assert [table.name for table in made.schema.tables] == ["place", "hour"]
-    assert decoded(made) == {"from": ["a", "b"], "to": ["b", "a"], "hour": ["9", "23"]}
-    assert made.train.shards[0].times.tolist() == [1510047000, 1510095900]
+    data = prepare_table(tmp_path, [tmp_path / "log.csv"], schema, min_count=1, **WHOLE)
+    assert [table.name for table in data.schema.tables] == ["place", "hour"]
+    assert decoded(data) == {"from": ["a", "b"], "to": ["b", "a"], "hour": ["9", "23"]}
+    assert data.train.shards[0].times.tolist() == [1510047000, 1510095900]
 
 
 def test_an_unknown_format_or_option_names_the_near_one():
@@ -226,8 +226,8 @@ def test_zeros_behind_a_compressed_file_are_padding(tmp_path, padding):
     half = text.index(b"\n", len(text) // 2) + 1
     packed = gzip.compress(text[:half]) + b"\0" * padding + gzip.compress(text[half:])
     (tmp_path / "log.tsv.gz").write_bytes(packed + b"\0" * padding)
-    made = prepare_criteo([tmp_path / "log.tsv.gz"], tmp_path / "out")
-    assert made.manifest.source["rows_read"] == 50
+    data = prepare_criteo([tmp_path / "log.tsv.gz"], tmp_path / "out")
+    assert data.manifest.source["rows_read"] == 50
 
 
 @pytest.mark.parametrize("name", ["LOG.TSV.GZ", "log.Tsv.ZST", "LOG.PARQUET", "LOG.TSV", "LOG.PQ"])
@@ -239,5 +239,5 @@ def test_endings_may_be_written_in_capitals(tmp_path, name):
     else:
         pack = {".gz": gzip.compress, ".zst": zstandard.compress}
         (tmp_path / name).write_bytes(pack.get(Path(name).suffix.lower(), bytes)(text.encode()))
-    made = prepare_table(tmp_path, [tmp_path / name], {"label": "click", "categorical": ["shop"]})
-    assert made.dictionary("shop").raw(0) == "mill,1"
+    data = prepare_table(tmp_path, [tmp_path / name], {"label": "click", "categorical": ["shop"]})
+    assert data.dictionary("shop").raw(0) == "mill,1"

@@ -112,14 +112,14 @@ def test_a_bad_row_is_named_and_nothing_is_written(tmp_path, kind, place):
 def test_bad_rows_are_set_aside_counted_and_listed(tmp_path, kind):
     places = sorted(PLACES.values())
     file = spoiled(tmp_path / "log.tsv", kind, places)
-    made = prepare_criteo([file], tmp_path / "out", bad_rows="skip")
+    result = prepare_criteo([file], tmp_path / "out", bad_rows="skip")
     good = [row for place, row in enumerate(criteo_rows(ROWS)) if place not in places]
     expected = prepare_criteo([write(tmp_path / "good.tsv", good)], tmp_path / "good")
-    for name, info in made.manifest.files.items():
+    for name, info in result.manifest.files.items():
         if name != "bad_rows.tsv":
             assert info == expected.manifest.files[name], name
-    assert made.manifest.bad_rows == {KINDS[kind][1]: 3}
-    source = made.manifest.source
+    assert result.manifest.bad_rows == {KINDS[kind][1]: 3}
+    source = result.manifest.source
     assert (source["rows_read"], source["rows_set_aside"]) == (ROWS, 3)
     lines = (tmp_path / "out" / "bad_rows.tsv").read_text().splitlines()
     assert lines[0] == "file\tline\treason\twhat"
@@ -183,8 +183,8 @@ def test_the_first_line_may_be_as_long_as_any_other(tmp_path, names):
     file = tmp_path / "log.csv"
     file.write_text(f"{first}\n" + ("a,1 2\n" if names else "a,1 2,\n") * 3)
     schema = {"categorical": ["shop"], "lists": [{"name": "tags", "values": "int"}]}
-    made = prepare_table(tmp_path, [file], {**schema, "names": names}, **WHOLE)
-    assert made.manifest.source["rows_read"] == (4 if names else 3)
+    result = prepare_table(tmp_path, [file], {**schema, "names": names}, **WHOLE)
+    assert result.manifest.source["rows_read"] == (4 if names else 3)
 
 
 @pytest.mark.parametrize("name", ["log.tsv", "log.tsv.gz", "log.tsv.zst"])
@@ -271,8 +271,8 @@ def test_files_of_different_types_are_one_log_where_the_schema_says_what_they_ar
     pl.DataFrame({"click": [0, 1], "user": ["2", "1"]}).write_parquet(second)
     for kind in ("int", "text"):
         schema = {"label": "click", "categorical": [{"name": "user", "values": kind}]}
-        made = prepare_table(tmp_path, [first, second], schema, **WHOLE)
-        assert decoded(made)["user"] == ["1", "2", "2", "1"]
+        result = prepare_table(tmp_path, [first, second], schema, **WHOLE)
+        assert decoded(result)["user"] == ["1", "2", "2", "1"]
 
 
 def test_text_that_is_no_parquet_is_an_error(tmp_path):
@@ -305,8 +305,8 @@ def test_a_weight_that_no_number_of_32_bits_holds_is_named(tmp_path, weight):
 def test_columns_that_nobody_asks_for_may_be_called_anything(tmp_path, header):
     file = tmp_path / "log.csv"
     file.write_text(f"{header}\n" + "1,a,,\n0,b,x,y\n" * 3)
-    made = prepare_table(tmp_path, [file], {"label": "click", "categorical": ["shop"]})
-    assert sum(part.rows for part in made.manifest.parts.values()) == 6
+    result = prepare_table(tmp_path, [file], {"label": "click", "categorical": ["shop"]})
+    assert sum(part.rows for part in result.manifest.parts.values()) == 6
 
 
 @pytest.mark.parametrize("format", ["%Y-%m-%d %X", "%Y-%m-%d %k:%M:%S"])
@@ -316,8 +316,8 @@ def test_the_time_of_day_is_kept_however_it_is_asked_for(tmp_path, format):
     file.write_text("click,user,when\n" + "".join(rows))
     time = {"field": "when", "format": format}
     schema = {"label": "click", "categorical": ["user"], "time": time}
-    made = prepare_table(tmp_path, [file], schema, evaluation=0, validation=0)
-    assert np.diff(made.train.shards[0].times).tolist() == [3600, 3600]
+    result = prepare_table(tmp_path, [file], schema, evaluation=0, validation=0)
+    assert np.diff(result.train.shards[0].times).tolist() == [3600, 3600]
 
 
 def test_a_time_format_without_a_date_is_an_error(tmp_path):
@@ -335,8 +335,8 @@ def test_time_that_falls_is_an_error_with_its_line_and_sorted_on_request(tmp_pat
     schema = {"label": "click", "categorical": ["user"], "time": "time"}
     with pytest.raises(DataError, match=r"log\.csv, line 5: column 'time': time falls .*--sort"):
         prepare_table(tmp_path, [file], schema)
-    made = prepare_table(tmp_path, [file], {**schema, "sort": "time"}, evaluation=0, validation=0)
-    assert made.train.shards[0].times.tolist() == [5, 6, 7, 7, 9]
+    result = prepare_table(tmp_path, [file], {**schema, "sort": "time"}, evaluation=0, validation=0)
+    assert result.train.shards[0].times.tolist() == [5, 6, 7, 7, 9]
 
 
 def test_an_existing_data_set_is_kept_unless_forced(tmp_path):

@@ -27,7 +27,7 @@ def size_of(folder: Path) -> int:
 def test_every_value_of_a_list_counts(tmp_path, name, length, kind):
     rng = np.random.default_rng(0)
     lists = [rng.integers(0, 1000, length).tolist() for _ in range(ROWS)]
-    members = [[str(value) for value in one] for one in lists] if kind == "text" else lists
+    members = [[str(value) for value in item] for item in lists] if kind == "text" else lists
     frame = pl.DataFrame(
         {"click": [0, 1] * (ROWS // 2), "shop": [1] * ROWS, "tags": members},
         schema_overrides={"tags": pl.List(pl.String if kind == "text" else pl.Int64)},

@@ -51,20 +51,20 @@ def test_any_bytes_as_criteo(data, block, compress):
         (Path(folder) / name).write_bytes(gzip.compress(data) if compress else data)
         try:
             with _blocks_of(block):
-                made = prepare_criteo(
+                result = prepare_criteo(
                     [Path(folder) / name], Path(folder) / "out", bad_rows="skip", **WHOLE
                 )
         except DataError as error:
             check_sentence(error, name)
             assert [path.name for path in Path(folder).iterdir()] == [name]
             return
-        source = made.manifest.source
+        source = result.manifest.source
         assert source["rows_read"] == lines_of(data)
-        assert source["rows_read"] == len(made.train) + source["rows_set_aside"]
-        assert sum(made.manifest.bad_rows.values()) == source["rows_set_aside"]
+        assert source["rows_read"] == len(result.train) + source["rows_set_aside"]
+        assert sum(result.manifest.bad_rows.values()) == source["rows_set_aside"]
         assert verify(Path(folder) / "out") == []
         good = sum(line.removesuffix(b"\r") in GOOD for line in data.split(b"\n"))
-        assert len(made.train) >= good
+        assert len(result.train) >= good
 
 
 @given(
@@ -86,20 +86,20 @@ def test_any_bytes_as_a_csv_table_are_read_as_a_plain_reader_reads_them(
         options = {"bad_rows": "skip", "min_count": 1, **WHOLE}
         try:
             with _blocks_of(block):
-                made = prepare_table(Path(folder), [file], schema, **options)
+                result = prepare_table(Path(folder), [file], schema, **options)
         except DataError as error:
             check_sentence(error, str(file))
             once = fields is not None and fields.count("a") == fields.count("b") == 1
             assert not (once and rows), "there is a row that could have been kept"
             return
-        shown = decoded(made)
+        shown = decoded(result)
         for name in ("a", "b"):
             place = fields.index(name)
             assert shown[name] == [row[place] or "(missing)" for row in rows]
         listed = Path(folder) / "out" / "bad_rows.tsv"
         given_up = listed.read_text().splitlines()[1:] if listed.exists() else []
         assert [int(line.split("\t")[1]) for line in given_up] == [line + 2 for line in bad]
-        source = made.manifest.source
+        source = result.manifest.source
         assert (source["rows_read"], source["rows_set_aside"]) == (len(rows) + len(bad), len(bad))
         assert verify(Path(folder) / "out") == []
 
@@ -128,13 +128,15 @@ def test_rows_are_the_same_whatever_the_size_of_a_block(tmp_path):
     data = b'a,b\n1,"x\ny"\n2,"p,""q"\n' * 40
     lines = data.split(b"a,b\n")
     (tmp_path / "log.csv").write_bytes(b"a,b\n" + b"".join(lines))
-    made = []
+    result = []
     for block in (16, 64, 1 << 20):
         with _blocks_of(block):
             dataset = prepare_table(
                 tmp_path, [tmp_path / "log.csv"], {"categorical": ["a", "b"]}, **WHOLE
             )
-        made.append(np.concatenate([run.ids for run in dataset.train.runs(0, len(dataset.train))]))
-    assert len(made[0]) == 80
-    np.testing.assert_array_equal(made[0], made[1])
-    np.testing.assert_array_equal(made[0], made[2])
+        result.append(
+            np.concatenate([run.ids for run in dataset.train.runs(0, len(dataset.train))])
+        )
+    assert len(result[0]) == 80
+    np.testing.assert_array_equal(result[0], result[1])
+    np.testing.assert_array_equal(result[0], result[2])

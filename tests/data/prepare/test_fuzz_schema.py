@@ -22,7 +22,7 @@ keys = st.sampled_from(
     ["name", "field", "table", "values", "kind", "split", "transform", "missing", "format"]
 )
 more_keys = st.sampled_from(["per_positive", "from", "seed", "length", "of"])
-anything = st.recursive(
+any_text = st.recursive(
     words | st.none() | st.booleans() | st.integers(-2, 3) | st.floats() | st.just(2**70),
     lambda inner: (
         st.lists(inner, max_size=3) | st.dictionaries(words | keys | more_keys, inner, max_size=4)
@@ -33,28 +33,28 @@ column = st.fixed_dictionaries(
     {"name": words}, optional={"field": words, "table": words, "values": values}
 )
 columns = st.lists(words | column, min_size=1, max_size=3)
-drawn = st.fixed_dictionaries({"per_positive": st.just(2), "from": words})
+draws = st.fixed_dictionaries({"per_positive": st.just(2), "from": words})
 history = st.fixed_dictionaries({"user": words, "length": st.just(2), "of": words})
 schemas = st.fixed_dictionaries(
     {},
     optional={
-        "label": st.sampled_from(["click", "a"]) | anything,
-        "categorical": columns | anything,
-        "lists": columns | anything,
-        "dense": st.lists(words, max_size=2) | anything,
-        "time": st.sampled_from(["time", "click"]) | anything,
-        "weight": anything,
-        "sort": st.just("time") | anything,
-        "negatives": drawn | anything,
-        "history": history | anything,
-        "separator": st.sampled_from([",", ";", "\t"]) | anything,
-        "names": st.just(HEADER.split(",")) | anything,
+        "label": st.sampled_from(["click", "a"]) | any_text,
+        "categorical": columns | any_text,
+        "lists": columns | any_text,
+        "dense": st.lists(words, max_size=2) | any_text,
+        "time": st.sampled_from(["time", "click"]) | any_text,
+        "weight": any_text,
+        "sort": st.just("time") | any_text,
+        "negatives": draws | any_text,
+        "history": history | any_text,
+        "separator": st.sampled_from([",", ";", "\t"]) | any_text,
+        "names": st.just(HEADER.split(",")) | any_text,
     },
 )
 logs = st.lists(st.sampled_from(["1,2,0,u,5", "3,,1,v,6", ",x,1,,7"]), max_size=6)
 
 
-@given(schema=schemas | anything, rows=logs)
+@given(schema=schemas | any_text, rows=logs)
 def test_any_schema_is_used_or_told_what_is_wrong_with_it(schema, rows):
     with tempfile.TemporaryDirectory() as folder:
         file, out = Path(folder) / "log.csv", Path(folder) / "out"

@@ -37,36 +37,36 @@ def test_counting_with_spills_counts_every_key(pieces, limit):
 @given(counts=st.lists(st.integers(0, 6), max_size=60), least=st.integers(1, 3))
 def test_ranking_on_disk_is_ranking_in_memory(counts, least):
     plain = rank(np.array(counts, dtype=np.int64), min_count=least)
-    kept = [number for number, count in enumerate(counts) if count >= least]
-    keys = np.array(kept, dtype=np.int64)
+    keep = [number for number, count in enumerate(counts) if count >= least]
+    keys = np.array(keep, dtype=np.int64)
     with tempfile.TemporaryDirectory() as folder:
         rest = sum(count for count in counts if count < least)
-        of_kept = Vocabulary(keys, np.array([counts[k] for k in kept], dtype=np.int64))
-        made = rank_table(Path(folder), of_kept, rest, None, None, limit=7)
+        of_kept = Vocabulary(keys, np.array([counts[k] for k in keep], dtype=np.int64))
+        result = rank_table(Path(folder), of_kept, rest, None, None, limit=7)
         ids = np.fromfile(Path(folder) / "ids", dtype=np.int64)
         np.testing.assert_array_equal(ids, plain.ids[keys])
         id_counts = np.fromfile(Path(folder) / "id_counts", dtype=np.int64)
         np.testing.assert_array_equal(id_counts, plain.counts)
-        assert (made.unseen, made.rows) == (plain.unseen, len(plain.counts))
+        assert (result.unseen, result.rows) == (plain.unseen, len(plain.counts))
 
 
 @given(
     keys=st.sets(st.integers(0, 2**64 - 1) | st.integers(0, 40), max_size=200),
-    asked=st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 60)),
+    requests=st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 60)),
     shared=st.sampled_from([1, 3, 1000]),
 )
-def test_a_key_table_finds_what_was_added_and_nothing_else(keys, asked, shared):
+def test_a_key_table_finds_what_was_added_and_nothing_else(keys, requests, shared):
     added = np.array(sorted(keys), dtype=np.uint64)
     ids = np.arange(len(added))[::-1] // shared
-    asked = np.array(asked + sorted(keys), dtype=np.uint64)
+    requests = np.array(requests + sorted(keys), dtype=np.uint64)
     known = dict(zip(added.tolist(), ids.tolist(), strict=True))
     for narrow in (False, True):
         if narrow and len(added) and int(added.max()) >= 2**32:
             continue
         table = KeyTable(len(added), narrow=narrow)
         table.add(added, ids)
-        expected = [known.get(key, -7) for key in asked.tolist()]
-        assert table.find(asked, -7).tolist() == expected
+        expected = [known.get(key, -7) for key in requests.tolist()]
+        assert table.find(requests, -7).tolist() == expected
 
 
 def log_of(folder: Path, values: list[str], name: str = "log.csv") -> Path:
@@ -84,43 +84,47 @@ def powerlaw(count: int, seed: int = 0) -> list[str]:
 
 def test_a_cap_sends_the_tail_to_buckets_and_ids_are_ranks_all_the_same(tmp_path):
     values = powerlaw(5000)
-    made = prepare_table(tmp_path, [log_of(tmp_path, values)], SCHEMA, max_rows=64, **WHOLE)
-    (table,) = made.schema.tables
+    result = prepare_table(tmp_path, [log_of(tmp_path, values)], SCHEMA, max_rows=64, **WHOLE)
+    (table,) = result.schema.tables
     assert (table.rows, table.buckets) == (64, 8)
     assert verify(tmp_path / "out") == []
     counts = Counter(values)
     popular = [v for v, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
     own = popular[: 64 - 8 - 1]
     rare = {value for value in values if counts[value] < 2}
-    for value, shown in zip(values, decoded(made)["word"], strict=True):
+    for value, shown in zip(values, decoded(result)["word"], strict=True):
         expected = value if value in own else "(unseen)" if value in rare else "(shared)"
         assert shown == expected
-    again = made.encoder("word").encode([*values, "new", None])
-    assert again.tolist() == [*made.train.shards[0].ids[:, 0].tolist(), table.unseen, table.unseen]
+    again = result.encoder("word").encode([*values, "new", None])
+    assert again.tolist() == [
+        *result.train.shards[0].ids[:, 0].tolist(),
+        table.unseen,
+        table.unseen,
+    ]
 
 
 @pytest.mark.parametrize("kind", ["text", "int"])
 def test_hashing_needs_no_dictionary_and_is_the_same_later(tmp_path, kind):
     values = [value[1:] for value in powerlaw(3000)]
     schema = {"label": "click", "categorical": [{"name": "word", "values": kind}]}
-    made = prepare_table(tmp_path, [log_of(tmp_path, values)], schema, hash=50, **WHOLE)
-    (table,) = made.schema.tables
-    assert made.dictionary("word") is None
+    result = prepare_table(tmp_path, [log_of(tmp_path, values)], schema, hash=50, **WHOLE)
+    (table,) = result.schema.tables
+    assert result.dictionary("word") is None
     assert table.rows <= 52
     assert verify(tmp_path / "out") == []
-    ids = made.train.shards[0].ids[:, 0].tolist()
+    ids = result.train.shards[0].ids[:, 0].tolist()
     assert len(set(zip(values, ids, strict=True))) == len(set(values))
-    assert made.encoder("word").encode(values).tolist() == ids
-    saved = made.save(tmp_path / "saved")
+    assert result.encoder("word").encode(values).tolist() == ids
+    saved = result.save(tmp_path / "saved")
     assert saved.encoder("word").encode(values).tolist() == ids
 
 
 def test_missing_is_a_value_like_any_other(tmp_path):
     values = ["a"] * 3 + [""] * 5 + ["b"] * 2 + ["once"]
-    made = prepare_table(tmp_path, [log_of(tmp_path, values)], SCHEMA, **WHOLE)
-    (table,) = made.schema.tables
+    result = prepare_table(tmp_path, [log_of(tmp_path, values)], SCHEMA, **WHOLE)
+    (table,) = result.schema.tables
     assert (table.missing, table.unseen) == (0, 3)
-    assert made.counts("word").tolist() == [5, 3, 2, 1]
+    assert result.counts("word").tolist() == [5, 3, 2, 1]
     rare = prepare_table(tmp_path, [log_of(tmp_path, ["a", "a", ""])], SCHEMA, **WHOLE)
     assert rare.schema.tables[0].missing is None
     assert rare.train.shards[0].ids[:, 0].tolist() == [0, 0, 1]
@@ -183,8 +187,8 @@ def test_a_hashed_data_set_cannot_be_extended_and_says_so_before_it_reads(tmp_pa
     with pytest.raises(DataError, match=r"'word' has no dictionary.* Leave out --extend"):
         prepare_table(tmp_path, [file], SCHEMA, dictionary=tmp_path / "base", extend=True, **WHOLE)
     file = log_of(tmp_path, ["a", "a"])
-    made = prepare_table(tmp_path, [file], SCHEMA, dictionary=tmp_path / "base", **WHOLE)
-    assert made.train.shards[0].ids[:, 0].tolist() == base.encoder("word").encode("aa").tolist()
+    result = prepare_table(tmp_path, [file], SCHEMA, dictionary=tmp_path / "base", **WHOLE)
+    assert result.train.shards[0].ids[:, 0].tolist() == base.encoder("word").encode("aa").tolist()
 
 
 def test_values_in_raw_order_break_ties_also_where_text_is_sorted_in_ranges(tmp_path, monkeypatch):
@@ -192,8 +196,8 @@ def test_values_in_raw_order_break_ties_also_where_text_is_sorted_in_ranges(tmp_
 
     values = [f"w{value:05d}" for value in np.random.default_rng(0).permutation(3000)] * 2
     monkeypatch.setattr(Memory, "work", 40_000)  # far less than the text
-    made = prepare_table(tmp_path, [log_of(tmp_path, values)], SCHEMA, **WHOLE)
-    dictionary = made.dictionary("word")
-    table = made.schema.table("word")
+    result = prepare_table(tmp_path, [log_of(tmp_path, values)], SCHEMA, **WHOLE)
+    dictionary = result.dictionary("word")
+    table = result.schema.table("word")
     raw = [dictionary.raw(row) for row in range(table.rows) if row != table.unseen]
     assert raw == sorted(values[:3000])

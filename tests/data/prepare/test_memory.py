@@ -1,4 +1,4 @@
-"""Memory stays within what was asked for, with data that does not fit it."""
+"""Memory stays within the bound, with data that does not fit it."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def test_512_mib_are_enough_for_tables_that_would_take_more(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) <= 512 << 20, f"{int(done.stdout) >> 20} MiB"
-    made = Dataset.open(tmp_path / "out")
-    assert [table.rows for table in made.schema.tables] == [ROWS + 1] * 5
+    result = Dataset.open(tmp_path / "out")
+    assert [table.rows for table in result.schema.tables] == [ROWS + 1] * 5
     order = np.argsort(frame["time"].to_numpy())[:100]
     for place, name in enumerate(["c0", "c1", "c2", "c3", "word"]):
-        dictionary = made.dictionary(name)
-        ids = made.train.shards[0].ids[:100, place].tolist()
+        dictionary = result.dictionary(name)
+        ids = result.train.shards[0].ids[:100, place].tolist()
         assert [dictionary.raw(row) for row in ids] == [str(frame[name][int(r)]) for r in order]
 
 

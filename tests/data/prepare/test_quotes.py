@@ -15,36 +15,36 @@ from slipstream.data.prepare import lines, records, streams
 from slipstream.data.prepare.resource_limits import Memory
 
 SCHEMA = {"label": "click", "categorical": ["shop"]}
-KEPT = {"bad_rows": "skip", "min_count": 1, **WHOLE}
+KEPT_ROWS = {"bad_rows": "skip", "min_count": 1, **WHOLE}
 
 
 def read(folder: Path, text: str, block: int = 1 << 20) -> tuple[list[str], list[int]]:
     """The shops of the rows that were kept, and the lines that were set aside."""
     (folder / "log.csv").write_bytes(b"click,shop\n" + text.encode())
     with patch.object(Memory, "block", new_callable=PropertyMock, return_value=block):
-        made = prepare_table(folder, [folder / "log.csv"], SCHEMA, **KEPT)
+        result = prepare_table(folder, [folder / "log.csv"], SCHEMA, **KEPT_ROWS)
     listed = folder / "out" / "bad_rows.tsv"
-    aside = listed.read_text().splitlines()[1:] if listed.exists() else []
-    return decoded(made)["shop"], [int(line.split("\t")[1]) for line in aside]
+    skipped_rows = listed.read_text().splitlines()[1:] if listed.exists() else []
+    return decoded(result)["shop"], [int(line.split("\t")[1]) for line in skipped_rows]
 
 
 @pytest.mark.parametrize("block", [32, 1000, 1 << 20])
 def test_a_quote_in_the_middle_of_a_field_is_a_letter_like_any_other(tmp_path, block):
     lines = ['1,5" pipe', *["1,good"] * 500, '0,6"', *["0,fine"] * 50]
-    shops, aside = read(tmp_path, "\n".join(lines) + "\n", block)
+    shops, skipped_rows = read(tmp_path, "\n".join(lines) + "\n", block)
     assert shops == [line[2:] for line in lines]
-    assert aside == []
+    assert skipped_rows == []
 
 
 @pytest.mark.parametrize("block", [32, 1000, 1 << 20])
 @pytest.mark.parametrize("second", ['0,"fine" or not', '0,"6 inch', '0,"x"', "0,x"])
 def test_a_quote_that_is_never_closed_costs_its_own_line_only(tmp_path, block, second):
     lines = ['1,"5 inch', *["1,good"] * 500, second, *["0,fine"] * 50]
-    shops, aside = read(tmp_path, "\n".join(lines) + "\n", block)
+    shops, skipped_rows = read(tmp_path, "\n".join(lines) + "\n", block)
     bad = [0, 501] if second.startswith('0,"') and second != '0,"x"' else [0]
-    assert aside == [place + 2 for place in bad]
-    kept = [line[2:].strip('"') for place, line in enumerate(lines) if place not in bad]
-    assert shops == kept
+    assert skipped_rows == [place + 2 for place in bad]
+    keep = [line[2:].strip('"') for place, line in enumerate(lines) if place not in bad]
+    assert shops == keep
 
 
 def test_a_quote_that_is_never_closed_is_an_error_with_its_line(tmp_path):
@@ -58,9 +58,9 @@ def test_how_far_a_row_may_reach_does_not_depend_on_the_block(tmp_path, monkeypa
     monkeypatch.setattr(records, "LONGEST", 300)
     monkeypatch.setattr(streams, "LONGEST", 300)
     short, long = '1,"' + "x\n" * 100 + 'end"\n', '1,"' + "x\n" * 200 + 'end"\n'
-    shops, aside = read(tmp_path, "1,a\n" + short + "1,b\n" + long + "1,c\n", block)
+    shops, skipped_rows = read(tmp_path, "1,a\n" + short + "1,b\n" + long + "1,c\n", block)
     assert shops == ["a", "x\n" * 100 + "end", "b", "c"]
-    assert aside == list(range(105, 306))
+    assert skipped_rows == list(range(105, 306))
 
 
 def test_line_ends_inside_quotes_stay_as_they_are(tmp_path):
@@ -80,9 +80,9 @@ def test_rows_whose_quotes_stand_right_are_read_all_at_once(tmp_path, monkeypatc
         ["1", value] for value in values
     )
     monkeypatch.setattr(lines, "_one_by_one", None)
-    shops, aside = read(tmp_path, text.getvalue(), block)
+    shops, skipped_rows = read(tmp_path, text.getvalue(), block)
     assert shops == [value or "(missing)" for value in values]
-    assert aside == []
+    assert skipped_rows == []
 
 
 @pytest.mark.parametrize("block", [16, 1 << 20])
@@ -90,8 +90,8 @@ def test_a_mark_of_byte_order_is_no_letter_before_a_quote(tmp_path, block):
     schema = {"categorical": ["a", "b"], "names": ["a", "b"]}
     (tmp_path / "log.csv").write_bytes(b'\xef\xbb\xbf"x\ny",1\n"z",2\n' + b"w,3\n" * 20)
     with patch.object(Memory, "block", new_callable=PropertyMock, return_value=block):
-        made = prepare_table(tmp_path, [tmp_path / "log.csv"], schema, **KEPT)
-    assert decoded(made)["a"] == ["x\ny", "z", *["w"] * 20]
+        result = prepare_table(tmp_path, [tmp_path / "log.csv"], schema, **KEPT_ROWS)
+    assert decoded(result)["a"] == ["x\ny", "z", *["w"] * 20]
 
 
 @pytest.mark.parametrize("value", ["\ufeffword", "word\r", "\rword"])
@@ -99,15 +99,15 @@ def test_letters_that_parsers_take_for_marks_stay_in_their_values(tmp_path, valu
     lines = [f"1,{value}\r\n"] * 3 + [f"{value},1\r\n"] * 3
     (tmp_path / "log.csv").write_bytes("".join(["a,b\n", *lines]).encode())
     with patch.object(Memory, "block", new_callable=PropertyMock, return_value=16):
-        made = prepare_table(
+        result = prepare_table(
             tmp_path, [tmp_path / "log.csv"], {"categorical": ["a", "b"]}, min_count=1, **WHOLE
         )
-    assert decoded(made) == {"a": ["1"] * 3 + [value] * 3, "b": [value] * 3 + ["1"] * 3}
+    assert decoded(result) == {"a": ["1"] * 3 + [value] * 3, "b": [value] * 3 + ["1"] * 3}
 
 
 def test_many_stray_quotes_take_no_longer_than_their_lines(tmp_path):
     """Each row runs on into the next one: every line would be looked at once for each line."""
     line = b'a",b,"c\n'
-    found = list(records.records(line * 30_000, b",", 3))
-    assert len(found) == 30_000
-    assert all(record.fields is None for record in found)
+    actual = list(records.records(line * 30_000, b",", 3))
+    assert len(actual) == 30_000
+    assert all(record.fields is None for record in actual)

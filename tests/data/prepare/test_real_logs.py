@@ -49,12 +49,12 @@ def test_talkingdata_comes_back_row_by_row_in_the_order_of_time(tmp_path):
         for row in rows
     ]
     order = sorted(range(len(rows)), key=lambda place: moments[place])
-    made = made_of(name, "talkingdata.yaml", tmp_path / "whole", min_count=1, **WHOLE)
-    shown = decoded(made)
+    result = made_of(name, "talkingdata.yaml", tmp_path / "whole", min_count=1, **WHOLE)
+    shown = decoded(result)
     for column in ("ip", "app", "device", "os", "channel"):
         assert shown[column] == [rows[place][column] for place in order]
     assert shown["hour"] == [str(moments[place].hour) for place in order]
-    (shard,) = made.train.shards
+    (shard,) = result.train.shards
     assert shard.times.tolist() == [int(moments[place].timestamp()) for place in order]
     assert shard.labels.tolist() == [float(rows[place]["is_attributed"]) for place in order]
     parts = made_of(name, "talkingdata.yaml", tmp_path / "parts")
@@ -68,12 +68,12 @@ def test_globo_has_every_click_its_negatives_and_what_its_user_read_before(tmp_p
     name = "globo-news-clicks.csv.gz"
     rows = raw_rows(name)
     rows.sort(key=lambda row: int(row["click_timestamp"]))
-    made = made_of(name, "globo.yaml", tmp_path / "out", min_count=1, **WHOLE)
-    source = made.manifest.source
+    result = made_of(name, "globo.yaml", tmp_path / "out", min_count=1, **WHOLE)
+    source = result.manifest.source
     assert (source["rows_read"], source["rows_set_aside"]) == (len(rows), 0)
-    assert len(made.train) == 5 * len(rows) - source["negatives"]["not_found"]
-    shown = {column: np.array(values) for column, values in singles(made).items()}
-    runs = made.train.runs(0, len(made.train))
+    assert len(result.train) == 5 * len(rows) - source["negatives"]["not_found"]
+    shown = {column: np.array(values) for column, values in singles(result).items()}
+    runs = result.train.runs(0, len(result.train))
     clicked = np.concatenate([run.labels for run in runs]) == 1
     times = np.concatenate([run.times for run in runs])
     assert clicked.sum() == len(rows)
@@ -82,11 +82,11 @@ def test_globo_has_every_click_its_negatives_and_what_its_user_read_before(tmp_p
     assert articles == [row["click_article_id"] for row in rows]
     assert shown["user"][clicked].tolist() == [row["user_id"] for row in rows]
     event = np.cumsum(clicked) - 1
-    drawn = ~clicked
-    assert not np.any(shown["article"][drawn] == shown["article"][clicked][event[drawn]])
-    assert set(Counter(event[drawn].tolist()).values()) == {4}
+    draws = ~clicked
+    assert not np.any(shown["article"][draws] == shown["article"][clicked][event[draws]])
+    assert set(Counter(event[draws].tolist()).values()) == {4}
     before: dict[str, list[str]] = defaultdict(list)
-    table, dictionary = made.schema.table("article"), made.dictionary("article")
+    table, dictionary = result.schema.table("article"), result.dictionary("article")
     assert table.missing is None
     lists = [run.lists["article_history"] for run in runs]
     offsets = np.concatenate([np.diff(ragged.offsets) for ragged in lists])
@@ -95,18 +95,21 @@ def test_globo_has_every_click_its_negatives_and_what_its_user_read_before(tmp_p
     for place, row in zip(np.flatnonzero(clicked).tolist(), rows, strict=True):
         history = values[starts[place] : starts[place] + offsets[place]].tolist()
         read = before[row["user_id"]]
-        assert [dictionary.raw(one) for one in history] == read[-20:]
+        assert [dictionary.raw(item) for item in history] == read[-20:]
         read.append(row["click_article_id"])
     assert verify(tmp_path / "out") == []
 
 
-def singles(made: Dataset) -> dict[str, list[str]]:
+def singles(result: Dataset) -> dict[str, list[str]]:
     """The raw values of user and article, with a list for each dictionary instead of a call."""
     values = {}
-    runs = made.train.runs(0, len(made.train))
-    for place, column in enumerate(made.schema.singles):
+    runs = result.train.runs(0, len(result.train))
+    for place, column in enumerate(result.schema.singles):
         if column.name in ("user", "article"):
-            dictionary, rows = made.dictionary(column.table), made.schema.table(column.table).rows
+            dictionary, rows = (
+                result.dictionary(column.table),
+                result.schema.table(column.table).rows,
+            )
             raw = np.array([dictionary.raw(row) for row in range(rows)])
             values[column.name] = raw[np.concatenate([run.ids[:, place] for run in runs])]
     return values

@@ -217,14 +217,14 @@ def test_killed_while_cleaning_up_the_same_command_succeeds(tmp_path, monkeypatc
 
 @pytest.mark.parametrize("is_folder", [True, False])
 def test_what_others_left_where_it_works_is_kept(tmp_path, is_folder):
-    file, theirs = write(tmp_path / "log.tsv", criteo_rows(50)), tmp_path / "out.partial"
+    file, other_values = write(tmp_path / "log.tsv", criteo_rows(50)), tmp_path / "out.partial"
     if is_folder:
-        theirs.mkdir()
-        theirs /= "thesis.txt"
-    theirs.write_text("mine")
+        other_values.mkdir()
+        other_values /= "thesis.txt"
+    other_values.write_text("mine")
     with pytest.raises(DataError, match=r"out\.partial .* was not left by a preparation"):
         prepare(log_spec("criteo", {}), [file], tmp_path / "out")
-    assert theirs.read_text() == "mine"
+    assert other_values.read_text() == "mine"
 
 
 @pytest.mark.parametrize(

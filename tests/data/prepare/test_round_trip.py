@@ -57,13 +57,13 @@ def to_csv(columns: dict[str, list], separator: str, ending: str) -> bytes:
 
 
 @given(
-    given_=st.booleans().flatmap(lambda quoted: tables(quoted)),
+    given_values=st.booleans().flatmap(lambda quoted: tables(quoted)),
     separator=st.sampled_from([",", "\t", ";"]),
     ending=st.sampled_from(["\n", "\r\n"]),
     last_newline=st.booleans(),
 )
-def test_any_table_as_text_decodes_to_the_same_rows(given_, separator, ending, last_newline):
-    columns, kinds = given_
+def test_any_table_as_text_decodes_to_the_same_rows(given_values, separator, ending, last_newline):
+    columns, kinds = given_values
     labels = ["0"] * len(next(iter(columns.values())))
     data = to_csv({"label": labels, **columns}, separator, ending)
     if not last_newline:
@@ -129,12 +129,12 @@ def test_any_parquet_table_is_the_one_that_arrays_make(data):
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "log.parquet"
         frame.write_parquet(file, row_group_size=7)
-        made = prepare_table(Path(folder), [file], schema, min_count=min_count, **shares)
+        result = prepare_table(Path(folder), [file], schema, min_count=min_count, **shares)
         if not (frame["shop"].drop_nulls().len() and frame["tags"].list.len().sum()):
             return  # arrays without any value have no type to compare
-        assert_same_inputs(made, expected)
-        for table in made.schema.tables:
-            np.testing.assert_array_equal(made.counts(table.name), expected.counts(table.name))
+        assert_same_inputs(result, expected)
+        for table in result.schema.tables:
+            np.testing.assert_array_equal(result.counts(table.name), expected.counts(table.name))
 
 
 @pytest.mark.parametrize("format", ["criteo", "table"])
@@ -163,16 +163,16 @@ def test_the_result_does_not_depend_on_the_memory(tmp_path, format, monkeypatch)
 
     monkeypatch.setattr(Parser, "parse", parse)
     monkeypatch.setattr(pack, "_inputs", inputs)
-    counts, made = [], []
+    counts, result = [], []
     for memory in (320 << 20, 512 << 20, 2 << 30):
         pieces.update(blocks=0, parts=0)
         out = prepare(spec, [file], tmp_path / str(memory), Options(memory=memory))
         counts.append(dict(pieces))
-        made.append(digests(out))
-    assert made[0] == made[1] == made[2]
-    for what in pieces:
-        found = [count[what] for count in counts]
-        assert found[0] > found[1] > found[2] > 2, f"{found} {what}"
+        result.append(digests(out))
+    assert result[0] == result[1] == result[2]
+    for subject in pieces:
+        actual = [count[subject] for count in counts]
+        assert actual[0] > actual[1] > actual[2] > 2, f"{actual} {subject}"
 
 
 @settings(max_examples=20)
@@ -180,7 +180,7 @@ def test_the_result_does_not_depend_on_the_memory(tmp_path, format, monkeypatch)
 def test_lists_in_text_come_back(lists):
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "log.csv"
-        lines = ["click,tags", *(f"1,{'|'.join(one)}" for one in lists)]
+        lines = ["click,tags", *(f"1,{'|'.join(item)}" for item in lists)]
         file.write_bytes(("\n".join(lines) + "\n").encode())
         schema = {"label": "click", "lists": [{"name": "tags", "split": "|", "kind": "sequence"}]}
         dataset = prepare_table(Path(folder), [file], schema, min_count=1, **WHOLE)

@@ -26,9 +26,9 @@ def test_the_external_sort_is_numpys_stable_sort(values, limit, data):
     if data.draw(st.booleans()):
         order = np.array(data.draw(st.permutations(range(len(array)))), dtype=np.int64)
     with tempfile.TemporaryDirectory() as folder:
-        made = stable_order(array, Path(folder) / "order", limit, order)
+        result = stable_order(array, Path(folder) / "order", limit, order)
         came = np.arange(len(array)) if order is None else order
-        np.testing.assert_array_equal(made, came[np.argsort(array[came], kind="stable")])
+        np.testing.assert_array_equal(result, came[np.argsort(array[came], kind="stable")])
 
 
 def test_a_sort_of_many_parts_opens_few_files_at_once(tmp_path):
@@ -37,10 +37,10 @@ def test_a_sort_of_many_parts_opens_few_files_at_once(tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
     try:
-        made = stable_order(values, tmp_path / "order", 2)
+        result = stable_order(values, tmp_path / "order", 2)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    np.testing.assert_array_equal(made, np.argsort(values, kind="stable"))
+    np.testing.assert_array_equal(result, np.argsort(values, kind="stable"))
 
 
 def table(folder: Path, times: list[int], **options):
@@ -62,29 +62,29 @@ def times_of(part) -> list[int]:
 def test_the_last_day_is_the_evaluation_part_and_the_one_before_it_the_validation_part(tmp_path):
     times = [DAY * day + hour * 3600 for day in range(4) for hour in (1, 5, 23)]
     shuffled = np.random.default_rng(0).permutation(times).tolist()
-    made = table(tmp_path, shuffled, evaluation="day", validation="day")
-    assert times_of(made.train) == times[:6]
-    assert times_of(made.validation) == times[6:9]
-    assert times_of(made.evaluation) == times[9:]
+    result = table(tmp_path, shuffled, evaluation="day", validation="day")
+    assert times_of(result.train) == times[:6]
+    assert times_of(result.validation) == times[6:9]
+    assert times_of(result.evaluation) == times[9:]
 
 
 def test_the_last_share_is_the_evaluation_part(tmp_path):
-    made = table(tmp_path, list(range(100)))
-    assert [len(part) for part in made.parts.values()] == [85, 5, 10]
-    assert times_of(made.evaluation) == list(range(90, 100))
+    result = table(tmp_path, list(range(100)))
+    assert [len(part) for part in result.parts.values()] == [85, 5, 10]
+    assert times_of(result.evaluation) == list(range(90, 100))
 
 
 def test_without_times_a_day_is_a_file(tmp_path):
     files = [write(tmp_path / f"day_{d}", criteo_rows(10 + d, seed=d)) for d in range(3)]
-    made = prepare_criteo(files, tmp_path / "out", evaluation="day", validation=0.1)
-    assert [len(part) for part in made.parts.values()] == [18, 3, 12]
+    result = prepare_criteo(files, tmp_path / "out", evaluation="day", validation=0.1)
+    assert [len(part) for part in result.parts.values()] == [18, 3, 12]
 
 
 def test_a_random_split_is_the_same_for_a_seed_and_another_for_another(tmp_path):
     parts = []
     for seed in (1, 1, 2):
-        made = table(tmp_path, list(range(2000)), split="random", seed=seed, evaluation=0.2)
-        parts.append([times_of(part) for part in made.parts.values()])
+        result = table(tmp_path, list(range(2000)), split="random", seed=seed, evaluation=0.2)
+        parts.append([times_of(part) for part in result.parts.values()])
         assert verify(tmp_path / "out") == []
     assert parts[0] == parts[1] != parts[2]
     assert sorted(time for part in parts[0] for time in part) == list(range(2000))

@@ -13,14 +13,14 @@ DRAWS = 400_000
 @pytest.mark.parametrize(("rows", "exponent"), [(1, 1.0), (3, 0.8), (5000, 1.0), (10**7, 1.1)])
 def test_rows_are_drawn_in_proportion_to_the_power_law(rows, exponent):
     law = PowerLaw.over(rows, exponent)
-    drawn = law.draw(random_words(key(17), np.arange(DRAWS)))
-    assert drawn.min() >= 0
-    assert drawn.max() < rows
+    draws = law.draw(random_words(key(17), np.arange(DRAWS)))
+    assert draws.min() >= 0
+    assert draws.max() < rows
     edges = np.unique(np.geomspace(1, rows + 1, 25).astype(np.int64)) - 1
     weights = (np.arange(rows) + 1.0) ** -exponent
     expected = np.add.reduceat(weights, edges[:-1]) / weights.sum() * DRAWS
-    found = np.histogram(drawn, bins=edges)[0] if len(edges) > 1 else np.array([DRAWS])
-    assert np.all(np.abs(found - expected) < 5 * np.sqrt(expected) + 2)
+    actual = np.histogram(draws, bins=edges)[0] if len(edges) > 1 else np.array([DRAWS])
+    assert np.all(np.abs(actual - expected) < 5 * np.sqrt(expected) + 2)
 
 
 def test_random_words_are_even_in_every_bit():

@@ -152,9 +152,9 @@ def test_bytes_do_not_depend_on_threads_and_chunks(
 
 
 def test_another_seed_gives_another_log(tmp_path: Path) -> None:
-    one = write_raw(RECIPES["taobao"], "taobao", tmp_path / "one")
+    first = write_raw(RECIPES["taobao"], "taobao", tmp_path / "one")
     two = write_raw(replace(RECIPES["taobao"], seed=8), "taobao", tmp_path / "two")
-    assert one.read_bytes() != two.read_bytes()
+    assert first.read_bytes() != two.read_bytes()
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -162,10 +162,10 @@ def test_a_gz_file_holds_the_same_log_and_the_same_bytes_every_time(
     format: str, tmp_path: Path
 ) -> None:
     plain = write_raw(RECIPES[format], format, tmp_path / "log")
-    one = write_raw(RECIPES[format], format, tmp_path / "one.gz")
+    first = write_raw(RECIPES[format], format, tmp_path / "one.gz")
     two = write_raw(RECIPES[format], format, tmp_path / "two.gz")
-    assert gzip.decompress(one.read_bytes()) == plain.read_bytes()
-    assert one.read_bytes() == two.read_bytes()
+    assert gzip.decompress(first.read_bytes()) == plain.read_bytes()
+    assert first.read_bytes() == two.read_bytes()
 
 
 def test_an_existing_file_is_replaced_only_by_force(tmp_path: Path) -> None:

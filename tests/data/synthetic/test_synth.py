@@ -43,12 +43,12 @@ def test_every_shape_makes_a_whole_data_set_with_ranks_for_ids(tmp_path, shape):
 def test_same_seed_same_bytes_whatever_the_threads_and_chunks(tmp_path, monkeypatch, drift):
     recipe = {"shape": "small", "rows": 120_000, "seed": 5, "drift": drift}
     monkeypatch.setattr(generator, "THREADS", 1)
-    one = _digest(_make(tmp_path, "one", **recipe).folder)
+    item = _digest(_make(tmp_path, "one", **recipe).folder)
     monkeypatch.setattr(generator, "THREADS", 2)
     monkeypatch.setattr(generator, "CHUNK_VALUES", 25_011)
     two = _digest(_make(tmp_path, "two", **recipe).folder)
-    assert one == two
-    assert one != _digest(_make(tmp_path, "three", **{**recipe, "seed": 6}).folder)
+    assert item == two
+    assert item != _digest(_make(tmp_path, "three", **{**recipe, "seed": 6}).folder)
 
 
 def test_the_bytes_are_those_of_every_machine(tmp_path):
