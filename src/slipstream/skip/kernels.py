@@ -87,10 +87,11 @@ def largest(
     ahead = of_rows.reshape(-1, 1)
     for i in range(len(out)):
         _prefetch(i, ids, starts, ahead)
-        out[i], column_of[i] = -np.inf, -1
+        most, column = np.float32(-np.inf), -1
         for k in range(_rows_of(i, ids, starts, values, offsets, rows, columns)):
-            if of_rows[rows[k]] > out[i]:
-                out[i], column_of[i] = of_rows[rows[k]], columns[k]
+            if of_rows[rows[k]] > most:
+                most, column = of_rows[rows[k]], columns[k]
+        out[i], column_of[i] = most, column
 
 
 @compiled
