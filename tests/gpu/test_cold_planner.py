@@ -192,9 +192,8 @@ def test_plans_made_together_need_the_room_that_each_of_them_needs(data):
     layout, names, tier_sizes, batches, at_once = tiers_and_batches(data, 12)
     if not can_finish(layout, names, tier_sizes):
         return
-    placed = DevicePlacement(
-        layout, names, tier_sizes, data.draw(st.integers(1, 6)), at_once=at_once
-    )
+    parts = (layout, names, tier_sizes, data.draw(st.integers(1, 6)))
+    placed = DevicePlacement(*parts, ColdPlanner(*parts, at_once=at_once))
     plans = [one for one in Planner(placed).plans(batches) if not one.oversized_batch]
     for first in range(0, len(plans), 5):
         some = plans[first : first + 5]

@@ -70,29 +70,16 @@ def _backward(
 
 
 @_forward.register_fake
-def _(
-    first: Tensor,
-    vectors: Tensor,
-    records: Tensor,
-    slots: Tensor,
-    span: Tensor,
-    shape: Sequence[int],
-    tf32: bool,
-) -> Tensor:
+def _(first: Tensor, vectors: Tensor, *_: object) -> Tensor:
     inputs, count, dim = vectors.shape
     return first.new_empty(inputs, dots.width(count, dim))
 
 
 @_backward.register_fake
 def _(
-    gradient: Tensor,
-    first: Tensor,
-    records: Tensor,
-    slots: Tensor,
-    span: Tensor,
-    shape: Sequence[int],
-    tf32: bool,
+    gradient: Tensor, first: Tensor, records: Tensor, slots: Tensor, *others: Any
 ) -> tuple[Tensor, Tensor]:
+    _, shape, _ = others
     made = Shape(*shape)
     count, inputs = slots.shape
     vectors = first.new_empty(inputs, count, made.dim, dtype=made.dtype)

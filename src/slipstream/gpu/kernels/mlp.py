@@ -136,32 +136,20 @@ def _backward(
 
 
 @_forward.register_fake
-def _(
-    values: Tensor,
-    weights: list[Tensor],
-    biases: list[Tensor],
-    relu_last: bool,
-    narrow: bool,
-    keep: bool,
-) -> tuple[Tensor, list[Tensor]]:
+def _(values: Tensor, weights: list[Tensor], *others: Any) -> tuple[Tensor, list[Tensor]]:
+    _, _, narrow, keep = others
     number = _number(narrow)
     sizes = [rows for rows, _ in filled_shapes(weights)]
-    *others, result = (values.new_empty(values.shape[0], size, dtype=number) for size in sizes)
+    *hidden, result = (values.new_empty(values.shape[0], size, dtype=number) for size in sizes)
     packed = values.new_empty(Filled.of(values, weights, narrow).size, dtype=number)
-    return result, [packed, *others] if keep else []
+    return result, [packed, *hidden] if keep else []
 
 
 @_backward.register_fake
 def _(
-    gradient: Tensor,
-    values: Tensor,
-    weights: list[Tensor],
-    packed: Tensor,
-    outputs: list[Tensor],
-    relu_last: bool,
-    passed_on: bool,
+    gradient: Tensor, values: Tensor, weights: list[Tensor], *others: Any
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
-    return _empty(values, weights, passed_on)
+    return _empty(values, weights, others[-1])
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, list[Tensor]]) -> None:

@@ -60,8 +60,7 @@ class DevicePlacement:
         singles: The names of the columns in the block of single ids, in order.
         tier_sizes: The fast tier of each group.
         window: The most batches to look ahead, the current one among them.
-        threads: Whether it plans by threads.
-        at_once: The most batches that enter the window at once.
+        cold: Plans the rows that do not stay; None makes one without threads.
     """
 
     def __init__(
@@ -70,12 +69,11 @@ class DevicePlacement:
         singles: Sequence[str],
         tier_sizes: Sequence[TierSize],
         window: int,
-        threads: bool = False,
-        at_once: int = 1,
+        cold: ColdPlanner | None = None,
     ) -> None:
         self._tier_sizes = tier_sizes
         self._resident = NoCache(layout, singles)
-        self._cold = ColdPlanner(layout, singles, tier_sizes, window, threads, at_once)
+        self._cold = cold or ColdPlanner(layout, singles, tier_sizes, window)
         self._whole = Tiered(layout, singles, tier_sizes, window)
 
     remembers = False
@@ -156,7 +154,6 @@ def device_placement(
     config: Config, layout: Layout, singles: Sequence[str], tier_sizes: Sequence[TierSize]
 ) -> DevicePlacement:
     """Where rows are if `device_finds_rows`: the host plans only the other rows."""
-    window, at_once = window_of(config), read_at_once(config, tier_sizes)
-    return DevicePlacement(
-        layout, singles, tier_sizes, window, plans_in_threads(config, tier_sizes), at_once
-    )
+    parts = (layout, singles, tier_sizes, window_of(config))
+    threads, at_once = plans_in_threads(config, tier_sizes), read_at_once(config, tier_sizes)
+    return DevicePlacement(*parts, ColdPlanner(*parts, threads, at_once))
