@@ -81,7 +81,7 @@ class Columns:
         singles = {name: _whole(name, inputs[name]) for name in self.singles}
         lists = {name: _list(name, inputs[name]) for name in self.lists}
         lengths = {name: len(ids) for name, ids in singles.items()}
-        lengths |= {name: len(one.offsets) - 1 for name, one in lists.items()}
+        lengths |= {name: len(column.offsets) - 1 for name, column in lists.items()}
         (first, n), *others = lengths.items()
         for name, length in others:
             if length != n:
@@ -91,7 +91,7 @@ class Columns:
                 raise DataError(
                     f"Column {first!r} has {n} inputs, but column {name!r} has {length}{hint}."
                 )
-        tensors = [*singles.values(), *(one.values for one in lists.values())]
+        tensors = [*singles.values(), *(column.values for column in lists.values())]
         devices = {tensor.device for tensor in tensors}
         if len(devices) > 1:
             where = " and ".join(sorted(map(str, devices)))
@@ -102,7 +102,9 @@ class Columns:
         block = torch.empty(n, 0, dtype=dtype)
         if singles:
             block = torch.stack([ids.to(dtype) for ids in singles.values()], dim=1).cpu()
-        here = {name: ListBatch(one.values.cpu(), one.offsets) for name, one in lists.items()}
+        here = {
+            name: ListBatch(column.values.cpu(), column.offsets) for name, column in lists.items()
+        }
         return LookupIds(block, here, n, device)
 
     def _batch(self, batch: Batch) -> LookupIds:
@@ -119,42 +121,42 @@ class Columns:
             )
         lists = {}
         for name in self.lists:
-            one = batch.lists[name]
-            lists[name] = ListBatch(one.values.cpu(), one.offsets.cpu())
+            column = batch.lists[name]
+            lists[name] = ListBatch(column.values.cpu(), column.offsets.cpu())
         return LookupIds(batch.ids.cpu().contiguous(), lists, batch.n_valid, batch.ids.device)
 
 
-def _whole(name: str, given: Any, what: str = "ids") -> Tensor:
+def _whole(name: str, raw: Any, kind: str = "ids") -> Tensor:
     """A vector of whole numbers."""
-    if isinstance(given, str) or not isinstance(given, Tensor | np.ndarray | Sequence | ListBatch):
-        raise DataError(f"The {what} of column {name!r} are {type(given).__name__}, not a tensor.")
-    if isinstance(given, ListBatch | tuple):
+    if isinstance(raw, str) or not isinstance(raw, Tensor | np.ndarray | Sequence | ListBatch):
+        raise DataError(f"The {kind} of column {name!r} are {type(raw).__name__}, not a tensor.")
+    if isinstance(raw, ListBatch | tuple):
         raise DataError(f"Column {name!r} has a single id an input, but lists were given.")
-    if isinstance(given, Sequence) and not given:
-        given = torch.empty(0, dtype=torch.int64)
+    if isinstance(raw, Sequence) and not raw:
+        raw = torch.empty(0, dtype=torch.int64)
     try:
-        tensor = torch.as_tensor(given)
+        tensor = torch.as_tensor(raw)
     except (ValueError, TypeError, RuntimeError) as error:
-        raise DataError(f"The {what} of column {name!r} are no integers: {error}.") from None
+        raise DataError(f"The {kind} of column {name!r} are no integers: {error}.") from None
     if tensor.dtype not in _WHOLE:
-        raise DataError(f"The {what} of column {name!r} are {tensor.dtype}; they must be integers.")
+        raise DataError(f"The {kind} of column {name!r} are {tensor.dtype}; they must be integers.")
     if tensor.dim() != 1:
         shape = list(tensor.shape)
-        raise DataError(f"The {what} of column {name!r} have the shape {shape}, not one dimension.")
+        raise DataError(f"The {kind} of column {name!r} have the shape {shape}, not one dimension.")
     if tensor.device.type == "meta":
-        raise DataError(f"The {what} of column {name!r} are on the meta device, without values.")
+        raise DataError(f"The {kind} of column {name!r} are on the meta device, without values.")
     wide = tensor if tensor.dtype == torch.int32 else tensor.to(torch.int64)
     return wide.contiguous()
 
 
-def _list(name: str, given: Any) -> ListBatch:
+def _list(name: str, raw: Any) -> ListBatch:
     """Values and offsets that fit each other."""
-    if isinstance(given, ListBatch):
-        given = (given.values, given.offsets)
-    if not isinstance(given, tuple) or len(given) != 2:
+    if isinstance(raw, ListBatch):
+        raw = (raw.values, raw.offsets)
+    if not isinstance(raw, tuple) or len(raw) != 2:
         raise DataError(f"Column {name!r} has lists: give the pair (values, offsets).")
-    values = _whole(name, given[0], "values")
-    offsets = _whole(name, given[1], "offsets").cpu().to(torch.int64)
+    values = _whole(name, raw[0], "values")
+    offsets = _whole(name, raw[1], "offsets").cpu().to(torch.int64)
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(values):
         ends = f"{offsets[0]} to {offsets[-1]}" if len(offsets) else "nowhere"
         raise DataError(

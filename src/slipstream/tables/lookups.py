@@ -64,11 +64,11 @@ class Lookup:
             if stacked:
                 whole, had = left.pop(0), group.features
             else:
-                mine, left = left[: len(group.features)], left[len(group.features) :]
+                pieces, left = left[: len(group.features)], left[len(group.features) :]
                 had = tuple(
-                    n for n, one in zip(group.features, mine, strict=True) if one is not None
+                    n for n, piece in zip(group.features, pieces, strict=True) if piece is not None
                 )
-                whole = _stack(mine)
+                whole = _stack(pieces)
             if whole is not None:
                 self.reached.update(had)
                 _sum(self.vectors, number, whole[: self.inputs].cpu())
@@ -79,8 +79,8 @@ class Lookup:
 
     def forget(self) -> None:
         """Drop the gradients; a backward pass to come may bring others."""
-        for kept in (self.vectors, self.sequences, self.reached):
-            kept.clear()
+        for gradients in (self.vectors, self.sequences, self.reached):
+            gradients.clear()
 
 
 class Collect(torch.autograd.Function):  # type: ignore[misc]
@@ -104,7 +104,7 @@ class Collect(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[None, ...]:  # noqa: D102
-        if any(one is not None for one in gradients):
+        if any(gradient is not None for gradient in gradients):
             ctx.lookup.add(gradients, ctx.stacked)
         return None, None, None, None
 
@@ -114,7 +114,7 @@ def outputs(layout: Layout, tensors: Sequence[Tensor], stacked: bool) -> tuple[T
     groups = len(layout.groups)
     if stacked:
         return tuple(tensors)
-    return (*(one for group in tensors[:groups] for one in group.unbind(1)), *tensors[groups:])
+    return (*(v for vectors in tensors[:groups] for v in vectors.unbind(1)), *tensors[groups:])
 
 
 def joined_ids(lookups: Sequence[Lookup]) -> tuple[Tensor, dict[str, ListBatch]]:
@@ -123,11 +123,11 @@ def joined_ids(lookups: Sequence[Lookup]) -> tuple[Tensor, dict[str, ListBatch]]
         return lookups[0].ids, lookups[0].lists
     lists = {}
     for name in lookups[0].lists:
-        parts = [one.lists[name] for one in lookups]
+        parts = [lookup.lists[name] for lookup in lookups]
         values = torch.cat([part.values.to(torch.int64) for part in parts])
         lengths = torch.cat([part.offsets.diff() for part in parts])
         lists[name] = ListBatch(values, torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]))
-    return torch.cat([one.ids.to(torch.int64) for one in lookups]), lists
+    return torch.cat([lookup.ids.to(torch.int64) for lookup in lookups]), lists
 
 
 def joined_gradient(

@@ -132,10 +132,10 @@ class EmbeddingTables(nn.Module):  # type: ignore[misc]
                 (values, offsets) where list i is `values[offsets[i]:offsets[i + 1]]`. Or a batch
                 of the data set whose schema the tables were made for.
         """
-        made = self._look(inputs, stacked=False)
+        tensors = self._look(inputs, stacked=False)
         numbers = [n for group in self.layout.groups for n in group.features]
-        found = dict(zip((*numbers, *self.layout.sequences), made, strict=True))
-        return {name: found[number] for number, name in enumerate(self._names)}
+        vectors = dict(zip((*numbers, *self.layout.sequences), tensors, strict=True))
+        return {name: vectors[number] for number, name in enumerate(self._names)}
 
     def stacked(self, inputs: Batch | Ids) -> Tensor:
         """The vectors of all columns in one tensor, `[inputs, columns, dim]`.
@@ -149,11 +149,11 @@ class EmbeddingTables(nn.Module):  # type: ignore[misc]
             )
         if len({group.storage == "fp64" for group in groups}) > 1:
             raise ConfigError("Vectors of float32 and float64 do not stack.")
-        made = self._look(inputs, stacked=True)
-        if len(made) == 1:
-            return made[0]
+        tensors = self._look(inputs, stacked=True)
+        if len(tensors) == 1:
+            return tensors[0]
         order = torch.tensor([n for group in groups for n in group.features]).argsort()
-        return torch.cat(made, dim=1)[:, order.to(made[0].device)]
+        return torch.cat(tensors, dim=1)[:, order.to(tensors[0].device)]
 
     def step(self, lr_factor: float = 1.0, grad_factor: float = 1.0) -> None:
         """Move the rows by the gradients of all lookups since the last step, and drop these.
@@ -250,26 +250,28 @@ class EmbeddingTables(nn.Module):  # type: ignore[misc]
         self._embeddings = Embeddings(self.layout, seed=seed)
         self._waiting: list[Lookup] = []
         self._fields: dict[str, list[TableField]] = {}
-        for one in fields_of(self._embeddings):
-            self._fields.setdefault(one.table.name, []).append(one)
+        for field in fields_of(self._embeddings):
+            self._fields.setdefault(field.table.name, []).append(field)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _look(self, inputs: Batch | Ids, stacked: bool) -> tuple[Tensor, ...]:
-        given = self._columns.read(inputs)
-        plan = self._resident.plan(given.ids, given.lists, given.n_valid, update=False)
-        found = self._embeddings.lookup(plan, gradients=False)
-        tensors = [one.to(given.device) for one in (*found.vectors, *found.sequences)]
+        request = self._columns.read(inputs)
+        plan = self._resident.plan(request.ids, request.lists, request.n_valid, update=False)
+        embedded = self._embeddings.lookup(plan, gradients=False)
+        tensors = [tensor.to(request.device) for tensor in (*embedded.vectors, *embedded.sequences)]
         if not (self.training and torch.is_grad_enabled()):
             return outputs(self.layout, tensors, stacked)
-        return Collect.apply(_ANCHOR, self._lookup(given, inputs), tensors, stacked)
+        return Collect.apply(_ANCHOR, self._lookup(request, inputs), tensors, stacked)
 
-    def _lookup(self, given: LookupIds, inputs: Batch | Ids) -> Lookup:
+    def _lookup(self, request: LookupIds, inputs: Batch | Ids) -> Lookup:
         """What is kept of a lookup: copies, since the user may fill the same tensors again."""
-        n = given.n_valid
-        ids = given.ids[:n].clone() if isinstance(inputs, Batch) else given.ids
+        n = request.n_valid
+        ids = request.ids[:n].clone() if isinstance(inputs, Batch) else request.ids
         lists = {
-            name: ListBatch(one.values[: one.offsets[n]].clone(), one.offsets[: n + 1].clone())
-            for name, one in given.lists.items()
+            name: ListBatch(
+                lists.values[: lists.offsets[n]].clone(), lists.offsets[: n + 1].clone()
+            )
+            for name, lists in request.lists.items()
         }
         return Lookup(self.layout, ids, lists, self._waiting)
 
@@ -277,33 +279,33 @@ class EmbeddingTables(nn.Module):  # type: ignore[misc]
         self, destination: dict[str, Tensor], prefix: str, keep_vars: bool
     ) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
-        for one in self._all_fields():
-            destination[prefix + one.key] = one.read()
+        for field in self._all_fields():
+            destination[prefix + field.key] = field.read()
         destination[prefix + "steps"] = torch.tensor(self.steps)
 
     def _load_from_state_dict(
         self,
         state_dict: Mapping[str, Tensor],
         prefix: str,
-        local_metadata: object,  # noqa: ARG002 - torch says what a module is asked
+        local_metadata: object,  # noqa: ARG002 - the arguments are PyTorch's
         strict: bool,
         missing_keys: list[str],
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        fields = {prefix + one.key: one for one in self._all_fields()}
-        wrong = [why for key, one in fields.items() if (why := one.misfit(key, state_dict))]
+        fields = {prefix + field.key: field for field in self._all_fields()}
+        wrong = [why for key, field in fields.items() if (why := field.misfit(key, state_dict))]
         error_msgs.extend(wrong)
         known = [*fields, prefix + "steps"]
         missing_keys.extend(key for key in known if key not in state_dict)
         if strict:
-            mine = (key for key in state_dict if key.startswith(prefix))
-            unexpected_keys.extend(key for key in mine if key not in known)
+            own_keys = (key for key in state_dict if key.startswith(prefix))
+            unexpected_keys.extend(key for key in own_keys if key not in known)
         if wrong:
             return
-        for key, one in fields.items():
+        for key, field in fields.items():
             if key in state_dict:
-                one.write(state_dict[key])
+                field.write(state_dict[key])
         self.steps = int(state_dict.get(prefix + "steps", self.steps))
         self.zero_grad()  # gradients of other rows
 
@@ -321,7 +323,7 @@ class EmbeddingTables(nn.Module):  # type: ignore[misc]
             store.records[:] = values
 
     def _all_fields(self) -> list[TableField]:
-        return [one for fields in self._fields.values() for one in fields]
+        return [field for fields in self._fields.values() for field in fields]
 
 
 def _names(features: Sequence[Feature]) -> list[str]:

@@ -1,8 +1,8 @@
 """Carries rows between the slow store and the fast tier, as plans say.
 
-One thread reads and writes the slow store, in the order it is told to; the training thread alone
+One thread reads and writes the slow store, in the order of its queue; the training thread alone
 touches the fast tier. Rows for a plan are read ahead of its step, but never before the write-backs
-that the plan names have been told to that thread: so no read can overtake the write it depends on.
+that the plan names are in that queue: so no read can overtake the write it depends on.
 A step in the slow tier first waits for that thread, then has the rows that it needs there.
 """
 
@@ -58,15 +58,15 @@ class Mover:
         self._pending: deque[Plan] = deque()
         self._staged: dict[int, Future[list[Array]]] = {}
         self._writes: deque[Future[None]] = deque()
-        self._told = 0
+        self._last_step = 0
         self._failure: BaseException | None = None
         self.clock = Clock()
-        self._row_of = [np.full(len(one.records), -1, dtype=np.int64) for one in fast]
+        self._row_of = [np.full(len(store.records), -1, dtype=np.int64) for store in fast]
 
-    def keep(self, kept: Sequence[RowSlots], step: int = 0) -> None:
+    def keep(self, rows_by_group: Sequence[RowSlots], step: int = 0) -> None:
         """Bring in the rows that are there before the first step; `step` steps are done."""
-        self._told = step
-        for number, moves in enumerate(kept):
+        self._last_step = step
+        for number, moves in enumerate(rows_by_group):
             self._put(number, moves, self._slow[number].records[moves.rows])
 
     def prepare(self, plan: Plan) -> None:
@@ -110,7 +110,7 @@ class Mover:
         for row_of, group in zip(self._row_of, plan.groups, strict=True):
             assert group.evict is not None, "plans for two tiers say what leaves"
             row_of[group.evict.slots] = -1
-        self._told = plan.step
+        self._last_step = plan.step
         self._read_what_may_be()
 
     def flush(self) -> None:
@@ -166,7 +166,7 @@ class Mover:
         self._row_of[number][slots] = moves.rows
 
     def _read_what_may_be(self) -> None:
-        while self._pending and self._pending[0].after <= self._told:
+        while self._pending and self._pending[0].after <= self._last_step:
             plan = self._pending.popleft()
             self._staged[plan.step] = self._thread.submit(self._read, plan)
 

@@ -80,7 +80,7 @@ class NoCache:
             update: Whether rows will be moved, or only looked up.
             masks: For each group a bool for each row: False keeps the row as it is.
         """
-        groups = tuple(one.plan(ids.numpy(), lists, n_valid, update) for one in self._groups)
+        groups = tuple(g.plan(ids.numpy(), lists, n_valid, update) for g in self._groups)
         return filter_rows(groups, masks)
 
 
@@ -135,12 +135,12 @@ class _GroupPlanner:
         ids, offsets = column.values.numpy(), column.offsets.numpy()
         start, rows = self.group.start(feature.table), self._layout.table(feature.table).rows
         slots = np.empty(len(ids), dtype=np.int64)
-        kept = np.empty(len(offsets), dtype=np.int64)
-        bad = planning.list_slots(ids, offsets, start, rows, feature.length, slots, kept)
+        list_starts = np.empty(len(offsets), dtype=np.int64)
+        bad = planning.list_slots(ids, offsets, start, rows, feature.length, slots, list_starts)
         if bad != planning.GOOD:
             row = int(np.searchsorted(offsets, bad, side="right")) - 1
             raise _out_of_range(feature.column, ids[bad], row, rows)
-        return ListSlots(torch.from_numpy(slots[: kept[-1]]), torch.from_numpy(kept))
+        return ListSlots(torch.from_numpy(slots[: list_starts[-1]]), torch.from_numpy(list_starts))
 
     def _touched(self, slots: Array, lists: dict[int, ListSlots], n: int) -> GradientIndex:
         if self.plain:
@@ -156,17 +156,17 @@ class _GroupPlanner:
         shares = shares_for(len(entries) * _WORK, count)
         cuts = np.searchsorted(bounds, [len(entries) * k // shares for k in range(shares)])
         cuts = np.minimum(np.append(cuts, count), count)
-        made: list[tuple[Array, Array, Array]] = [_NONE] * shares
+        pieces: list[tuple[Array, Array, Array]] = [_NONE] * shares
 
         def some(first: int, last: int) -> None:
             for share in range(first, last):
                 begin, end = int(cuts[share]), int(cuts[share + 1])
-                made[share] = self._share(entries, sources, bounds[begin : end + 1], share)
+                pieces[share] = self._share(entries, sources, bounds[begin : end + 1], share)
 
         shared(some, range(shares + 1))
         rows, starts, out = (
-            one[0] if shares == 1 else np.concatenate(one)
-            for one in zip(*self._in_a_row(made), strict=True)
+            arrays[0] if shares == 1 else np.concatenate(arrays)
+            for arrays in zip(*self._in_a_row(pieces), strict=True)
         )
         return GradientIndex(*(torch.from_numpy(array) for array in (rows, starts, out)))
 
@@ -179,12 +179,12 @@ class _GroupPlanner:
         longest = int(np.diff(bounds).max(initial=0))
         size = 1 << max(4, (2 * longest - 1).bit_length())
         table = self._scratch(f"table {share}", size)
-        counts, which = (self._scratch(f"{name} {share}", n) for name in ("counts", "which"))
+        counts, numbers = (self._scratch(f"{name} {share}", n) for name in ("counts", "numbers"))
         rows = np.empty(n, dtype=np.int64)
-        found = planning.distinct(entries[begin:end], bounds - begin, table, rows, counts, which)
-        starts, out = np.empty(found + 1, dtype=np.int64), np.empty(n, dtype=np.int64)
-        planning.by_row(which, sources[begin:end], counts[:found], starts, out)
-        return rows[:found], starts, out[: starts[-1]]
+        count = planning.distinct(entries[begin:end], bounds - begin, table, rows, counts, numbers)
+        starts, out = np.empty(count + 1, dtype=np.int64), np.empty(n, dtype=np.int64)
+        planning.by_row(numbers, sources[begin:end], counts[:count], starts, out)
+        return rows[:count], starts, out[: starts[-1]]
 
     @staticmethod
     def _in_a_row(
@@ -211,7 +211,7 @@ class _GroupPlanner:
         capacity = slots.shape[1]
         order = list(lists)
         values = [lists[number].slots.numpy() for number in order]
-        ends = np.concatenate([[0], np.cumsum([len(one) for one in values])]).astype(np.int64)
+        ends = np.concatenate([[0], np.cumsum([len(column) for column in values])]).astype(np.int64)
         offsets = [lists[k].offsets.numpy() + ends[at] for at, k in enumerate(order)]
         joined = np.concatenate(values) if values else np.empty(0, dtype=np.int64)
         where = np.stack(offsets) if offsets else np.empty((0, capacity + 1), dtype=np.int64)

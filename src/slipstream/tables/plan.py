@@ -204,10 +204,10 @@ def lookup_of(groups: Sequence[GroupPlan], first: int, last: int) -> tuple[Group
     some = []
     for group in groups:
         lists = {}
-        for number, one in group.lists.items():
-            offsets = one.offsets[first : last + 1]
+        for number, column in group.lists.items():
+            offsets = column.offsets[first : last + 1]
             begin, end = int(offsets[0]), int(offsets[-1])
-            lists[number] = ListSlots(one.slots[begin:end], offsets - begin)
+            lists[number] = ListSlots(column.slots[begin:end], offsets - begin)
         slots = group.slots[:, first:last].contiguous()
         some.append(GroupPlan(slots, lists, fill=group.fill))
     return tuple(some)
@@ -303,12 +303,12 @@ class Planner:
             batches, step, update=self._update, row_filter=self._row_filter
         )
         try:
-            yield from self._made(placed, step)
+            yield from self._plans_of(placed, step)
         finally:
             if isinstance(placed, Generator):
                 placed.close()
 
-    def _made(self, placed: Iterator[Placed], step: int) -> Iterator[Plan]:
+    def _plans_of(self, placed: Iterator[Placed], step: int) -> Iterator[Plan]:
         for number, (batch, groups, after, parts) in enumerate(placed, start=step):
             yield quick(
                 Plan,

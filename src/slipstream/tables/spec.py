@@ -47,8 +47,8 @@ class TableSpec:
         name: The table's name.
         rows: Its rows; every id is below it.
         dim: Elements of a row.
-        optimizer: How its rows move; None leaves it to whoever holds the tables, and is plain
-            SGD where nobody says.
+        optimizer: How its rows move; None takes that of the model or module that has the
+            tables, or plain SGD.
         storage: How a row is kept: float32, bfloat16, or float32 in two halves of 16 bits of
             which the forward pass reads the upper one. float64 is for checks.
         init: What a row is before it is trained.
@@ -62,15 +62,15 @@ class TableSpec:
     init: Init = field(default_factory=Init)
 
     def __post_init__(self) -> None:
-        for what, value in (("rows", self.rows), ("dim", self.dim)):
+        for size, value in (("rows", self.rows), ("dim", self.dim)):
             try:  # NumPy's numbers would overflow when tables are put together
-                object.__setattr__(self, what, operator.index(value))
+                object.__setattr__(self, size, operator.index(value))
             except TypeError:
                 raise ConfigError(
-                    f"Table {self.name!r} has {what} {value!r}; it must be a whole number."
+                    f"Table {self.name!r} has {size} {value!r}; it must be a whole number."
                 ) from None
             if value < 1:
-                raise ConfigError(f"Table {self.name!r} has {what} {value}; at least 1 is needed.")
+                raise ConfigError(f"Table {self.name!r} has {size} {value}; at least 1 is needed.")
         if self.optimizer is not None and not isinstance(self.optimizer, RowOptimizer):
             raise ConfigError(
                 f"Table {self.name!r} has the optimizer {self.optimizer!r}; it must be a row "
@@ -177,7 +177,7 @@ class Group:
 
     def start(self, table: str) -> int:
         """The row at which a table begins."""
-        return self.starts[[one.name for one in self.tables].index(table)]
+        return self.starts[[spec.name for spec in self.tables].index(table)]
 
 
 @dataclass(frozen=True)
@@ -246,17 +246,17 @@ class Layout:
     @property
     def sequences(self) -> tuple[int, ...]:
         """The sequence features, by number, in the order in which lookups give them."""
-        return tuple(n for n, one in enumerate(self.features) if one.kind == "sequence")
+        return tuple(n for n, feature in enumerate(self.features) if feature.kind == "sequence")
 
     def _group(self, tables: Sequence[TableSpec]) -> Group:
         starts = [0]
         for table in tables:
             starts.append(starts[-1] + table.rows)
         names = {table.name for table in tables}
-        mine = [n for n, feature in enumerate(self.features) if feature.table in names]
+        own = [n for n, feature in enumerate(self.features) if feature.table in names]
         return Group(
             tuple(tables),
             tuple(starts),
-            tuple(n for n in mine if self.features[n].kind != "sequence"),
-            tuple(n for n in mine if self.features[n].kind == "sequence"),
+            tuple(n for n in own if self.features[n].kind != "sequence"),
+            tuple(n for n in own if self.features[n].kind == "sequence"),
         )

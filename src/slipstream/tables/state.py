@@ -44,7 +44,7 @@ class TableField(NamedTuple):
             return torch.from_numpy(fields[self.name].copy())
         if self.store.group.storage == "bf16":
             return torch.from_numpy(fields["weight"].copy().view(np.int16)).view(torch.bfloat16)
-        return self.store.weights({k: one.copy() for k, one in fields.items()}, full=True)
+        return self.store.weights({k: array.copy() for k, array in fields.items()}, full=True)
 
     def misfit(self, key: str, state: Mapping[str, Tensor]) -> str | None:
         """Why what is under a key cannot be written here, if so."""

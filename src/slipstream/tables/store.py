@@ -98,7 +98,7 @@ class RowStore:
 
     def rows_of(self, table: str) -> slice:
         """Where a table's records stand."""
-        number = [one.name for one in self.group.tables].index(table)
+        number = [spec.name for spec in self.group.tables].index(table)
         return slice(self.group.starts[number], self.group.starts[number + 1])
 
     def look(self, rows: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ class RowMover(Protocol):
 
     clock: Clock
 
-    def keep(self, kept: Sequence[RowSlots], step: int = 0) -> None:
+    def keep(self, rows_by_group: Sequence[RowSlots], step: int = 0) -> None:
         """Bring in the rows that are there before the first step; `step` steps are done."""
 
     def flush(self) -> None:
@@ -82,10 +82,10 @@ class Embeddings:
                 self.stores, self.fast, lambda group, rows: self.before_write(group, rows)
             )
 
-    def keep(self, kept: Sequence[RowSlots], step: int = 0) -> None:
+    def keep(self, rows_by_group: Sequence[RowSlots], step: int = 0) -> None:
         """Bring in the rows that are in the fast tier before the first step; `step` are done."""
         if self.mover is not None:
-            self.mover.keep(kept, step)
+            self.mover.keep(rows_by_group, step)
 
     def prepare(self, plan: Plan) -> None:
         """Begin to fetch what a coming step needs; plans come in the order of their steps."""

@@ -47,7 +47,7 @@ def single_slots(
 
 @compiled
 def list_slots(
-    ids: Array, offsets: Array, start: int, rows: int, length: int, slots: Array, kept: Array
+    ids: Array, offsets: Array, start: int, rows: int, length: int, slots: Array, list_starts: Array
 ) -> int:
     """Write the slots of a list column's values, the last `length` of each list if that is not 0.
 
@@ -58,13 +58,13 @@ def list_slots(
         rows: Rows of the table.
         length: The most values of a list that are kept.
         slots: Out: as long as `ids`.
-        kept: Out: where each list begins in `slots`.
+        list_starts: Out: where each list begins in `slots`.
 
     Returns:
         The place in `ids` of the first id that is out of range, or `GOOD`.
     """
     end = 0
-    kept[0] = 0
+    list_starts[0] = 0
     for i in range(len(offsets) - 1):
         last = offsets[i + 1]
         keep_from = last - length if length else offsets[i]
@@ -75,7 +75,7 @@ def list_slots(
             if k >= keep_from:
                 slots[end] = start + value
                 end += 1
-        kept[i + 1] = end
+        list_starts[i + 1] = end
     return -1
 
 
@@ -122,7 +122,7 @@ def entries(
 
 @compiled
 def distinct(
-    slots: Array, bounds: Array, table: Array, rows: Array, counts: Array, which: Array
+    slots: Array, bounds: Array, table: Array, rows: Array, counts: Array, numbers: Array
 ) -> int:
     """Number the distinct slots and count them; returns how many there are.
 
@@ -133,9 +133,9 @@ def distinct(
             lookups of a table.
         rows: Out: the distinct slots by table and first occurrence.
         counts: Out: how often each occurs.
-        which: Out: for each lookup the number of its slot in `rows`, -1 where left out.
+        numbers: Out: for each lookup the number of its slot in `rows`, -1 where left out.
     """
-    found = 0
+    count = 0
     for piece in range(len(bounds) - 1):
         first, last = bounds[piece], bounds[piece + 1]
         size = 16
@@ -147,7 +147,7 @@ def distinct(
         for k in range(first, last):
             slot = slots[k]
             if slot < 0:
-                which[k] = -1
+                numbers[k] = -1
                 continue
             at = ((np.uint64(slot) * _MIX) >> np.uint64(40)) & mask
             number = table[at]
@@ -155,22 +155,22 @@ def distinct(
                 at = (at + np.uint64(1)) & mask
                 number = table[at]
             if number < 0:
-                number = found
+                number = count
                 table[at] = number
                 rows[number] = slot
                 counts[number] = 0
-                found += 1
+                count += 1
             counts[number] += 1
-            which[k] = number
-    return found
+            numbers[k] = number
+    return count
 
 
 @compiled
-def by_row(which: Array, sources: Array, counts: Array, starts: Array, out: Array) -> None:
+def by_row(numbers: Array, sources: Array, counts: Array, starts: Array, out: Array) -> None:
     """Put the sources of each distinct row one after the other, in the order they come.
 
     Args:
-        which: For each lookup the number of its row, or -1.
+        numbers: For each lookup the number of its row, or -1.
         sources: For each lookup the number of its gradient vector.
         counts: How often each row occurs; used up.
         starts: Out: where each row's sources begin, and their number.
@@ -182,8 +182,8 @@ def by_row(which: Array, sources: Array, counts: Array, starts: Array, out: Arra
         end += counts[u]
         counts[u] = starts[u]
     starts[len(counts)] = end
-    for k in range(len(which)):
-        u = which[k]
+    for k in range(len(numbers)):
+        u = numbers[k]
         if u >= 0:
             out[counts[u]] = sources[k]
             counts[u] += 1

@@ -112,17 +112,17 @@ def send_away(
 
     A row may come twice: it leaves once.
     """
-    gone = 0
+    count = 0
     for k in range(len(rows)):
         row = rows[k]
         slot = slot_of[row]
         if last_use[row] == step and slot >= 0:
             slot_of[row] = -1
-            free[n_free + gone] = slot
-            evict_rows[gone] = row
-            evict_slots[gone] = slot
-            gone += 1
-    return gone
+            free[n_free + count] = slot
+            evict_rows[count] = row
+            evict_slots[count] = slot
+            count += 1
+    return count
 
 
 @compiled
