@@ -23,7 +23,7 @@ def test_a_profile_prints_tables(clicks, tmp_path):
     for words in (
         "dlrm, ",
         "with optimizer state",
-        "inputs all hot",
+        "examples all hot",
         "9 batches of 64 planned, the middle 3 counted",
         "20% popular+lookahead",
         "Fast memory of auto",

@@ -49,7 +49,7 @@ def profile(
     config = options.config()
     dataset = Dataset.open(data)
     layout = model_of(config, dataset).layout
-    with progress("inputs") as on_progress:
+    with progress("examples") as on_progress:
         result = profile_of(
             dataset,
             layout,
@@ -87,7 +87,7 @@ def _show(result: dict[str, Any], title: str) -> None:
     sizes = " and ".join(f"{bytes_} bytes" for bytes_ in result["row_bytes"])
     print_line(
         f"{title} of {sizes}, {size(result['bytes'])} with optimizer state; "
-        f"{result['accesses']:,} accesses by {result['inputs']:,} inputs"
+        f"{result['accesses']:,} accesses by {result['inputs']:,} examples"
     )
     shares = list(result["tables"][0]["top"])
     table(
@@ -108,7 +108,7 @@ def _show(result: dict[str, Any], title: str) -> None:
     by_bytes = {rows["bytes"]: rows for rows in best}
     table(
         "What the most accessed rows take and need",
-        ["accesses", "memory", "of all", "rows", "inputs all hot"],
+        ["accesses", "memory", "of all", "rows", "examples all hot"],
         [
             [
                 f"{rows['access_share']:.1%}",
@@ -139,7 +139,7 @@ def _show_what_if(result: dict[str, Any]) -> None:
     table(
         f"What if: {what_if['batches']:,} batches of {what_if['batch_size']:,} planned, the middle "
         f"{what_if['batches_counted']:,} counted; a row counts once a batch",
-        ["budget and placement.kind", "memory", "hits", "bytes/input", "batches too large"],
+        ["budget and placement.kind", "memory", "hits", "bytes/example", "batches too large"],
         [
             [
                 f"{names[outcome['budget_bytes']]} {outcome['placement']}",
@@ -164,7 +164,7 @@ def _show_calibration(calibration: dict[str, Any]) -> None:
         return
     rows = calibration["rows"]
     print_line(
-        f"  By a sample of {calibration['inputs']:,} inputs: rows with {calibration['threshold']} "
-        f"or more accesses in it are hot, about {rows['likely']:,.0f} and at most "
+        f"  By a sample of {calibration['inputs']:,} examples: rows with "
+        f"{calibration['threshold']} or more accesses in it are hot, about {rows['likely']:,.0f} and at most "
         f"{rows['upper']:,.0f} rows."
     )
