@@ -165,6 +165,6 @@ def _show_calibration(calibration: dict[str, Any]) -> None:
     rows = calibration["rows"]
     print_line(
         f"  By a sample of {calibration['inputs']:,} examples: rows with "
-        f"{calibration['threshold']} or more accesses in it are hot, about {rows['likely']:,.0f} and at most "
-        f"{rows['upper']:,.0f} rows."
+        f"{calibration['threshold']} or more accesses in it are hot, about "
+        f"{rows['likely']:,.0f} and at most {rows['upper']:,.0f} rows."
     )
