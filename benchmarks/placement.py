@@ -33,7 +33,7 @@ from slipstream.pipeline.place.counting import count, no_transfers, per_input
 from slipstream.pipeline.place.popularity import Refresh
 from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.place.tiered import Tiered
-from slipstream.pipeline.strategies import STRATEGIES, Tier
+from slipstream.pipeline.strategies import STRATEGIES, TierPolicy
 from slipstream.tables.no_cache import NoCache
 from slipstream.tables.plan import Planner
 from slipstream.tables.sizes import budget_bytes, row_bytes
@@ -93,7 +93,7 @@ def accesses(layout: Layout, name: str) -> np.ndarray:
 
 
 def refresh_of(
-    layout: Layout, tier: Tier, tier_sizes: Sequence[TierSize], batches: Sequence[Batch]
+    layout: Layout, tier: TierPolicy, tier_sizes: Sequence[TierSize], batches: Sequence[Batch]
 ) -> Refresh | None:
     """When a strategy chooses its kept rows anew, with the counts of an epoch to begin with."""
     if not tier.keep:
@@ -108,7 +108,12 @@ class Planning:
     """The plans of a strategy for some batches: what the later ones carry, and their time."""
 
     def __init__(
-        self, layout: Layout, tier: Tier, fast_memory: str, batches: Sequence[Batch], first: int
+        self,
+        layout: Layout,
+        tier: TierPolicy,
+        fast_memory: str,
+        batches: Sequence[Batch],
+        first: int,
     ) -> None:
         tier_sizes = divide_budget(
             layout,

@@ -55,7 +55,7 @@ def _values(name, key):
             values = st.sampled_from([(), ("tensorboard",)])
         else:
             numbers = st.lists(st.floats(0.001, 0.999), unique=True, max_size=4)
-            values = numbers.map(lambda drawn: tuple(sorted(drawn)))
+            values = numbers.map(lambda shares: tuple(sorted(shares)))
     elif key.section is not None:
         values = _sections(key.section)
     elif name in WORDS:
@@ -94,9 +94,10 @@ def test_any_configuration_is_read_as_it_was_written(config, tmp_path_factory):
 def test_differences_name_every_key_that_is_not_equal_and_only_those(config, other):
     names = config.differences(other)
     assert (names == []) == (config.to_mapping() == other.to_mapping())
-    mine, theirs = (leaves(either.to_mapping()) for either in (config, other))
-    paths = {**mine, **theirs}
-    different = [".".join(path) for path in paths if mine.get(path, ...) != theirs.get(path, ...)]
+    values, other_values = (leaves(either.to_mapping()) for either in (config, other))
+    paths = {**values, **other_values}
+    changed = [path for path in paths if values.get(path, ...) != other_values.get(path, ...)]
+    different = [".".join(path) for path in changed]
     assert names == different
 
 
@@ -139,8 +140,8 @@ def test_a_misspelt_key_is_an_error_that_names_the_right_one(path, data):
     assume(f"{section}.{wrong}".strip(".") not in LEAVES)
     with pytest.raises(ConfigError) as error:
         Config().with_settings([f"{section}.{wrong}".strip(".") + "=null"])
-    given, _, hint = str(error.value).partition(". ")
-    assert given == f"There is no key {section}{'.' if section else ''}{wrong}"
+    sentence, _, hint = str(error.value).partition(". ")
+    assert sentence == f"There is no key {section}{'.' if section else ''}{wrong}"
     assert path in hint or name in hint.partition(" are ")[2].rstrip(".").split(", ")
 
 

@@ -23,7 +23,7 @@ WORDS = {
     "gone drawn taken_over found_out",
     "a pronoun": "one ones which whose what whatever who whoever whom something anything mine "
     "ours theirs",
-    "a placeholder": "thing things stuff tmp temp foo bar",
+    "a placeholder": "thing things stuff tmp temp foo",
     "an adverb or a preposition": "aside near",
     "a verb of speech, where data is passed on": "tell tells hear hears say says asks",
 }
@@ -60,34 +60,20 @@ REWRITTEN_LATER = (
 # Folders that still have to be cleaned. Remove a folder's line when it is clean; never add one.
 TO_CLEAN = {
     "benchmarks",
-    "docs",
-    "src/slipstream",
     "src/slipstream/analyze",
     "src/slipstream/analyze/compare",
     "src/slipstream/analyze/report",
-    "src/slipstream/cli",
     "src/slipstream/data/formats",
-    "src/slipstream/models",
-    "src/slipstream/pipeline",
-    "src/slipstream/pipeline/place",
-    "src/slipstream/skip",
     "src/slipstream/tables",
     "src/slipstream/tables/kernels",
     "src/slipstream/training",
-    "src/slipstream/training/checkpoint",
-    "src/slipstream/training/export",
-    "tests",
     "tests/analyze",
-    "tests/analyze/compare",
     "tests/analyze/report",
-    "tests/cli",
-    "tests/pipeline",
     "tests/pipeline/place",
     "tests/tables",
     "tests/tools",
     "tests/training",
     "tests/training/checkpoint",
-    "tests/training/export",
 }
 
 
@@ -198,7 +184,7 @@ def main(folders: list[str]) -> None:
     if not folders:
         print("\n".join(sorted({problem.folder for problem in problems})))
     for problem in problems:
-        if any(Path(problem.folder).is_relative_to(folder.strip("/")) for folder in folders):
+        if any(problem.text.startswith(folder.strip("/")) for folder in folders):
             print(problem.text)
 
 

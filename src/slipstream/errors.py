@@ -14,9 +14,9 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
     choices = list(choices)
     if not choices:
         return ""
-    near = get_close_matches(name, choices, n=1)
-    hint = f" Did you mean {near[0]}?" if near else ""
-    return hint if near and len(choices) > 12 else f"{hint} Choose from {', '.join(choices)}."
+    nearest = get_close_matches(name, choices, n=1)
+    hint = f" Did you mean {nearest[0]}?" if nearest else ""
+    return hint if nearest and len(choices) > 12 else f"{hint} Choose from {', '.join(choices)}."
 
 
 class SlipstreamError(Exception):

@@ -24,12 +24,12 @@ def _prefetch(_: Any, array: Any, row: Any, column: Any) -> tuple[Any, Any]:
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind, *numbers = signature.args
-        made = context.make_array(kind)(context, builder, args[0])
+        llvm_array = context.make_array(kind)(context, builder, args[0])
         at = [
             context.cast(builder, value, number, types.intp)
             for value, number in zip(args[1:], numbers, strict=True)
         ]
-        place = cgutils.get_item_pointer(context, builder, kind, made, at, wraparound=False)
+        place = cgutils.get_item_pointer(context, builder, kind, llvm_array, at, wraparound=False)
         number = ir.IntType(32)
         shape = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
         ask = builder.module.declare_intrinsic("llvm.prefetch", (place.type,), shape)

@@ -19,6 +19,6 @@ def quick(kind: type[T], **fields: Any) -> T:
         >>> quick(Field, dtype="f4") == Field("f4")
         True
     """
-    made = object.__new__(kind)
-    made.__dict__.update(fields)
-    return made
+    record = object.__new__(kind)
+    record.__dict__.update(fields)
+    return record

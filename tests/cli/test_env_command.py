@@ -15,7 +15,7 @@ def test_what_a_bug_report_needs_is_printed():
 
 def test_the_same_as_json_names_the_variables_that_change_speed(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    found = json.loads(run("env", "--json").stdout)
-    assert found["slipstream"] == __version__
-    assert found["variables"]["OMP_NUM_THREADS"] == "1"
-    assert not any("TOKEN" in name or "KEY" in name for name in found["variables"])
+    environment = json.loads(run("env", "--json").stdout)
+    assert environment["slipstream"] == __version__
+    assert environment["variables"]["OMP_NUM_THREADS"] == "1"
+    assert not any("TOKEN" in name or "KEY" in name for name in environment["variables"])

@@ -192,8 +192,8 @@ def test_a_disk_that_is_too_small_is_told_beforehand(large, tmp_path):
 def test_a_file_in_place_of_the_format_is_told_with_the_command_that_works(log, tmp_path):
     done = CliRunner().invoke(app, ["prepare", str(log), "--out", str(tmp_path / "clicks")])
     assert done.exit_code == 2
-    said = " ".join(done.stderr.split())
-    assert "is a file; say first what kind of log it is: slipstream prepare table" in said
+    message = " ".join(done.stderr.split())
+    assert "is a file; say first what kind of log it is: slipstream prepare table" in message
 
 
 def test_a_format_without_files_is_told(tmp_path):

@@ -24,12 +24,12 @@ class PlainDlrm(nn.Module):
 
     def __init__(self):
         super().__init__()
-        dim, (one, two), (three, four) = SIZES["dim"], SIZES["bottom"], SIZES["top"]
+        dim, (first, second), (third, fourth) = SIZES["dim"], SIZES["bottom"], SIZES["top"]
         pairs = len(ROWS) * (len(ROWS) + 1) // 2
         self.bags = nn.ModuleList(nn.EmbeddingBag(n, dim, mode="sum", sparse=True) for n in ROWS)
-        sizes = ((3, one), (one, two), (two, dim))
+        sizes = ((3, first), (first, second), (second, dim))
         self.bottom = nn.ModuleList(nn.Linear(*size) for size in sizes)
-        sizes = ((dim + pairs, three), (three, four), (four, 1))
+        sizes = ((dim + pairs, third), (third, fourth), (fourth, 1))
         self.top = nn.ModuleList(nn.Linear(*size) for size in sizes)
 
     def forward(self, ids, lists, dense):
@@ -40,8 +40,8 @@ class PlainDlrm(nn.Module):
         for bag, column in zip(self.bags, ids.T, strict=False):
             vectors.append(bag(torch.from_numpy(column.copy()), torch.arange(len(column))))
         for bag, column in zip(self.bags[ids.shape[1] :], lists.values(), strict=True):
-            ends = np.cumsum([0, *(len(one) for one in column[:-1])])
-            flat = torch.tensor([v for one in column for v in one], dtype=torch.int64)
+            ends = np.cumsum([0, *(len(values) for values in column[:-1])])
+            flat = torch.tensor([v for values in column for v in values], dtype=torch.int64)
             vectors.append(bag(flat, torch.from_numpy(ends)))
         pairs = [(i, j) for i in range(len(vectors)) for j in range(i)]
         dots = [(vectors[i] * vectors[j]).sum(1, keepdim=True) for i, j in pairs]
@@ -56,12 +56,12 @@ class PlainDlrm(nn.Module):
         for number, bag in enumerate(self.bags):
             rows = store.views["weight"][store.rows_of(f"t{number}")]
             bag.weight.data = torch.from_numpy(rows.copy())
-        for ours, theirs in (
+        for layers, expected in (
             (engine.dense.model.bottom, self.bottom),
             (engine.dense.model.top, self.top),
         ):
-            linears = [layer for layer in ours if isinstance(layer, nn.Linear)]
-            for layer, other in zip(linears, theirs, strict=True):
+            linears = [layer for layer in layers if isinstance(layer, nn.Linear)]
+            for layer, other in zip(linears, expected, strict=True):
                 other.load_state_dict(layer.state_dict())
 
 
@@ -90,11 +90,11 @@ def test_trained_dlrm_equals_plain_pytorch_step_by_step():
         (store,) = other.tables.stores
         for table, bag in enumerate(plain.bags):
             store.views["weight"][store.rows_of(f"t{table}")] = bag.weight.detach().numpy()
-        theirs = values_of(other)
+        expected = values_of(other)
         names = [n for n, _ in engine.dense.model.named_parameters()]
         weights = [*plain.bottom.parameters(), *plain.top.parameters()]
-        theirs |= dict(zip(names, (w.detach() for w in weights), strict=True))
-        assert_close(values_of(engine), theirs, 1e-9)
+        expected |= dict(zip(names, (w.detach() for w in weights), strict=True))
+        assert_close(values_of(engine), expected, 1e-9)
 
 
 @every_optimizer
@@ -187,16 +187,16 @@ def test_padding_moves_nothing(kind):
 
 
 def test_a_long_gradient_is_shortened_and_a_short_one_is_not():
-    free, far, near = (
+    free, far, short = (
         engine_of(Sgd(0.0), DenseSettings(optimizer="sgd", lr=1.0, clip=clip))
         for clip in (None, 1e9, 1e-3)
     )
     before = values_of(free)
-    for engine in (free, far, near):
+    for engine in (free, far, short):
         step(engine, plan_of(engine, Batches().inputs(8)))
     assert_close(free, far, 0)
-    after = values_of(near)
-    weights = dict(near.dense.model.named_parameters())
+    after = values_of(short)
+    weights = dict(short.dense.model.named_parameters())
     length = sum(((after[n] - before[n]) ** 2).sum() for n in weights) ** 0.5
     assert length.item() == pytest.approx(1e-3, rel=1e-3)
 

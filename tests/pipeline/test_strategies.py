@@ -22,9 +22,9 @@ CHECKPOINTS = ("checkpoint.every_inputs=48", "evaluate.at=[0.4]")
 
 
 def stop_at(nth):
-    """Says stop when it is asked for the nth time, and from then on."""
-    asked = count(1)
-    return lambda: next(asked) >= nth
+    """A function that returns True from its nth call on."""
+    calls = count(1)
+    return lambda: next(calls) >= nth
 
 
 @pytest.mark.parametrize("name", TIERED)
@@ -73,7 +73,7 @@ def test_which_inputs_are_trained_may_not_change_on_the_way(tmp_path, monkeypatc
     monkeypatch.setitem(STRATEGIES, "other", other)
     with pytest.raises(StoppedError):
         train(clicks(), config(), tmp_path, hooks=Hooks(stop=stop_at(3)))
-    with pytest.raises(ConfigError, match="begun with another strategy, which cannot change"):
+    with pytest.raises(ConfigError, match="another strategy, which cannot change"):
         train(clicks(), config("strategy=other"), tmp_path, resume=True)
 
 

@@ -122,9 +122,9 @@ def config_options(*names: str) -> Callable[[Callable[..., None]], Callable[...,
         parameters: list[inspect.Parameter] = []
         for parameter in before.parameters.values():
             parameters += _parameters(flags) if parameter.name == "options" else [parameter]
-        keyword = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+        keyword = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in parameters]
         wrapped.__signature__ = before.replace(parameters=keyword)  # type: ignore[attr-defined]
-        wrapped.__annotations__ = {one.name: one.annotation for one in parameters}
+        wrapped.__annotations__ = {option.name: option.annotation for option in parameters}
         return wrapped
 
     return decorate

@@ -96,11 +96,11 @@ def prepare(
     with progress("rows") as update:
         run(spec, inputs, to, options, force=force, progress=update)
     seconds = time.perf_counter() - begun
-    made = read_manifest(to)
-    read, aside = made.source["rows_read"], made.source["rows_set_aside"]
-    parts = ", ".join(f"{part.rows:,} {name}" for name, part in made.parts.items())
+    manifest = read_manifest(to)
+    read, bad = manifest.source["rows_read"], manifest.source["rows_set_aside"]
+    parts = ", ".join(f"{part.rows:,} {name}" for name, part in manifest.parts.items())
     print_line(
-        f"{to}: {read:,} rows read, {aside:,} set aside; examples: {parts}; in {seconds:.1f} s "
+        f"{to}: {read:,} rows read, {bad:,} set aside; examples: {parts}; in {seconds:.1f} s "
         f"({compact(read / seconds)} rows/s)"
     )
 

@@ -83,7 +83,7 @@ class DensePart:
             torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
         self.flat = None if optimizer is None else optimizer(self.model, config)
         self._call = torch.compile(model, dynamic=False) if compiled else model
-        self._dtype = next((one.dtype for one in model.parameters()), torch.float32)
+        self._dtype = next((parameter.dtype for parameter in model.parameters()), torch.float32)
 
     @cached_property
     def _optimizer(self) -> torch.optim.Optimizer:
@@ -117,7 +117,7 @@ class DensePart:
     @property
     def finite(self) -> bool:
         """Whether every weight is a number still."""
-        return all(bool(torch.isfinite(one).all()) for one in self.model.parameters())
+        return all(bool(torch.isfinite(parameter).all()) for parameter in self.model.parameters())
 
     def step(self, factor: float) -> None:
         """Move the weights by their gradients, with `factor` of the learning rate."""

@@ -11,7 +11,7 @@ from slipstream.errors import ConfigError, did_you_mean
 Promise = Literal["bits", "rounding"]
 
 
-class Tier(NamedTuple):
+class TierPolicy(NamedTuple):
     """How a fast tier is used.
 
     Args:
@@ -41,7 +41,7 @@ class Strategy(NamedTuple):
 
     ordering: str
     skipping: str
-    placement: Tier | None
+    placement: TierPolicy | None
     promise: Promise = "bits"
 
     @property
@@ -57,10 +57,10 @@ class Strategy(NamedTuple):
 ORDERS = ("as-is", "apart", "cold-first", "split")
 PLACEMENTS = {
     "slow": None,
-    "popular": Tier(keep=True, window=1),
-    "learned": Tier(keep=True, window=1, learning=0.05, refresh=0.0025),
-    "lookahead": Tier(keep=False, window=200),
-    "popular+lookahead": Tier(keep=True, window=8, refresh=0.04),
+    "popular": TierPolicy(keep=True, window=1),
+    "learned": TierPolicy(keep=True, window=1, learning=0.05, refresh=0.0025),
+    "lookahead": TierPolicy(keep=False, window=200),
+    "popular+lookahead": TierPolicy(keep=True, window=8, refresh=0.04),
 }
 
 STRATEGIES = {
@@ -91,7 +91,7 @@ def strategy_of(config: Config) -> Strategy:
     Example:
         >>> config = Config(strategy="fae").with_settings(["placement.kind=lookahead"])
         >>> strategy_of(config).placement
-        Tier(keep=False, window=200, learning=0.0, refresh=0.0)
+        TierPolicy(keep=False, window=200, learning=0.0, refresh=0.0)
     """
     check_choices(config)
     chosen = strategy(config.strategy or default_strategy(config.device))
@@ -112,7 +112,7 @@ def strategy_of(config: Config) -> Strategy:
         )
     if chosen.ordering == "apart" and tier is not None and tier.learning:
         raise ConfigError(
-            "Hot and cold inputs are told apart by the rows that are popular from the start, and "
+            "Hot and cold inputs are separated by the rows that are popular from the start, and "
             "with this placement those are only learned on the way. Set placement.kind to "
             "popular, or order.kind to split."
         )

@@ -30,7 +30,7 @@ from slipstream.pipeline.place.popularity import Refresh
 from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.pipeline.place.working_set import WorkingSet, working_set_bound, working_set_of
-from slipstream.pipeline.strategies import Tier, default_strategy, strategy_of
+from slipstream.pipeline.strategies import TierPolicy, default_strategy, strategy_of
 from slipstream.skip import rule_choice
 from slipstream.skip.accesses import AccessReader
 from slipstream.skip.hot import HotRows, hot_rows
@@ -266,7 +266,11 @@ def _learned(tier_sizes: Sequence[TierSize]) -> list[TierSize]:
 
 
 def _refresh(
-    config: Config, tier: Tier, layout: Layout, dataset: Dataset, tier_sizes: Sequence[TierSize]
+    config: Config,
+    tier: TierPolicy,
+    layout: Layout,
+    dataset: Dataset,
+    tier_sizes: Sequence[TierSize],
 ) -> Refresh:
     """When the kept rows of a tier are chosen anew."""
     return Refresh.of(

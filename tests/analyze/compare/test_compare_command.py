@@ -47,8 +47,8 @@ def stopped(folder, words):
         assert time.monotonic() < until
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=60)
-    return out, process.returncode, said
+    output, _ = process.communicate(timeout=60)
+    return out, process.returncode, output
 
 
 @pytest.fixture(scope="module")
@@ -61,29 +61,29 @@ def ended(stopped, words):
 
 
 def test_a_comparison_that_is_stopped_prints_how_to_continue(stopped):
-    out, status, said = stopped
-    assert status == 130, said
-    assert "To continue: slipstream compare" in said
-    assert "plain-seed0: AUC" in said
+    out, status, output = stopped
+    assert status == 130, output
+    assert "To continue: slipstream compare" in output
+    assert "plain-seed0: AUC" in output
     assert (out / "results.csv").read_text().count("\n") == 2
     assert (out / "report.html").is_file()
 
 
 def test_continuing_trains_nothing_twice(ended):
-    out, when, said = ended
+    out, when, output = ended
     assert (out / "runs" / "plain-seed0" / "summary.json").stat().st_mtime_ns == when
-    assert "plain-seed0: had ended before" in said
-    assert "Stopped and resumed: fast-seed0." in said
+    assert "plain-seed0: had ended before" in output
+    assert "Stopped and resumed: fast-seed0." in output
     assert {path.name for path in (out / "runs").iterdir()} == {
         f"{strategy}-seed{seed}" for strategy in ("plain", "fast") for seed in (0, 1)
     }
 
 
 def test_the_result_is_a_table_a_csv_a_json_and_a_report(ended):
-    out, _, said = ended
-    assert "change of AUC" in said
-    assert "same weights" in said
-    assert "a placement cannot save time here" in said
+    out, _, output = ended
+    assert "change of AUC" in output
+    assert "same weights" in output
+    assert "a placement cannot save time here" in output
     (group,) = json.loads((out / "results.json").read_text())
     plain, fast = group["results"]
     assert (plain["setting"], fast["setting"], fast["baseline"]) == ("plain", "fast", "plain")
@@ -136,12 +136,12 @@ def test_a_run_that_fails_is_reported_and_the_others_continue(folder):
     ],
 )
 def test_what_cannot_be_compared_is_an_error_before_anything_is_trained(
-    folder, words, said, monkeypatch
+    folder, words, output, monkeypatch
 ):
     monkeypatch.chdir(folder)
     done = command("compare", *words, "--out", "nothing")
     assert done.exit_code == 2, done.output
-    assert said in done.output
+    assert output in done.output
     assert not (folder / "nothing").exists()
 
 

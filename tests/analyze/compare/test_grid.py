@@ -32,8 +32,8 @@ def test_models_and_a_grid_are_combined_with_every_strategy():
         "dlrm, fast, fast_memory 5%",
         "dcn, plain, fast_memory 10%",
     }
-    one = next(run for run in runs if run.setting == "dcn, fast, fast_memory 10%")
-    assert (one.config.model.name, one.config.placement.fast_memory) == ("dcn", "10%")
+    planned = next(run for run in runs if run.setting == "dcn, fast, fast_memory 10%")
+    assert (planned.config.model.name, planned.config.placement.fast_memory) == ("dcn", "10%")
     assert len({run.name for run in runs}) == 8
 
 
@@ -45,8 +45,8 @@ def test_rules_of_skipping_come_with_every_strategy_or_with_one():
 
 def test_names_are_fit_for_files():
     grid = {"model.top": [[8, 4]]}
-    (one,) = planned_runs(Config(), Choices(["plain"], seeds=1, grid=grid))
-    assert one.name == "plain-top-8-4-seed0"
+    (planned,) = planned_runs(Config(), Choices(["plain"], seeds=1, grid=grid))
+    assert planned.name == "plain-top-8-4-seed0"
 
 
 def test_a_typo_is_named_before_anything_is_trained():

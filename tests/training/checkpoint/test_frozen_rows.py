@@ -136,7 +136,7 @@ def test_changes_and_reads_in_any_order_give_the_cut_and_keep_each_row_once(wide
         store.records[rows] += 1
         if done < ROWS:
             kept |= {int(row) for row in rows if row >= done}
-            assert cut._groups[0]._kept == len(kept)
+            assert cut._groups[0]._copied == len(kept)
     assert {("a", name): one.tobytes() for name, one in found.items()} == wanted
 
 

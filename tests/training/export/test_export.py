@@ -56,22 +56,23 @@ def write_cases(out, run, data, sizes=(64, 1)):
     """Inputs as the program takes them, each with the logits of the run."""
     opened = open_run(run, data)
     opened.engine.dense.precision = "fp32"
-    made = []
+    exported = []
     for size in sizes:
         for batch, logits in predictions(opened.engine, opened.placement, data.evaluation, size):
             n, inputs = batch.n_valid, [batch.dense, batch.ids.long()]
             for column in data.schema.lists:
-                one = batch.lists[column.name]
-                lengths = one.offsets.diff()
+                ragged = batch.lists[column.name]
+                lengths = ragged.offsets.diff()
                 padded = torch.full((len(lengths), max(1, int(lengths.max()))), 99_999_999)
                 for i, length in enumerate(lengths.tolist()):
-                    start = int(one.offsets[i])
-                    padded[i, :length] = one.values[start : start + length].long()
+                    start = int(ragged.offsets[i])
+                    padded[i, :length] = ragged.values[start : start + length].long()
                 inputs += [padded, lengths]
-            made.append([*(one[:n].clone() for one in inputs), logits[:n].clone()])
-            if size == 1 and len(made) > 8:
+            cases = [tensor[:n].clone() for tensor in inputs]
+            exported.append([*cases, logits[:n].clone()])
+            if size == 1 and len(exported) > 8:
                 break
-    torch.save(made, f"{out}.cases")
+    torch.save(exported, f"{out}.cases")
 
 
 KINDS = (
@@ -86,36 +87,36 @@ KINDS = (
 
 @pytest.mark.process
 def test_every_model_and_kind_of_table_runs_without_slipstream(taobao, small, tmp_path):
-    made = [tmp_path / model for model in SIZES]
-    for out in made:
+    exported = [tmp_path / model for model in SIZES]
+    for out in exported:
         small_run(tmp_path / "run", taobao, model=out.name, force=True)
         export_run(tmp_path / "run", out)
         write_cases(out, tmp_path / "run", taobao)
-    made.append(tmp_path / "kinds")
+    exported.append(tmp_path / "kinds")
     small_run(tmp_path / "run", small, *KINDS, force=True)
-    described = export_run(tmp_path / "run", made[-1], inside_bytes=400, shard_bytes=3000)
-    write_cases(made[-1], tmp_path / "run", small)
-    outside = [name for name, one in described["tables"].items() if not one["inside"]]
+    described = export_run(tmp_path / "run", exported[-1], inside_bytes=400, shard_bytes=3000)
+    write_cases(exported[-1], tmp_path / "run", small)
+    outside = [name for name, table in described["tables"].items() if not table["inside"]]
     assert 0 < len(outside) < len(described["tables"])
-    assert len({one["file"] for one in described["weights"].values()}) > 1
-    subprocess.run([sys.executable, "-c", SCRIPT, *map(str, made)], check=True, timeout=100)
+    assert len({weight["file"] for weight in described["weights"].values()}) > 1
+    subprocess.run([sys.executable, "-c", SCRIPT, *map(str, exported)], check=True, timeout=100)
 
 
 def test_the_weights_are_those_of_the_run_by_name(small, tmp_path):
     small_run(tmp_path / "run", small, "embedding.tables.tag={storage: bf16}")
-    made = export_run(tmp_path / "run", tmp_path / "out")
+    exported = export_run(tmp_path / "run", tmp_path / "out")
     weights = load_file(tmp_path / "out" / "weights.safetensors")
-    assert made == json.loads((tmp_path / "out" / "export.json").read_text())
+    assert exported == json.loads((tmp_path / "out" / "export.json").read_text())
     opened = open_run(tmp_path / "run")
     for store in opened.engine.tables.stores:
         for table in store.group.tables:
             rows = torch.arange(*store.rows_of(table.name).indices(store.group.rows))
-            found = weights[f"table.{table.name}"]
-            assert found.dtype == (torch.bfloat16 if table.name == "tag" else torch.float32)
-            assert torch.equal(found.float(), store.look(rows))
+            weight = weights[f"table.{table.name}"]
+            assert weight.dtype == (torch.bfloat16 if table.name == "tag" else torch.float32)
+            assert torch.equal(weight.float(), store.look(rows))
     for name, value in opened.engine.dense.model.state_dict().items():
         assert torch.equal(weights[f"dense.{name}"], value)
-    assert weights.keys() == made["weights"].keys()
+    assert weights.keys() == exported["weights"].keys()
 
 
 def test_an_id_that_no_table_has_is_an_error(tmp_path):

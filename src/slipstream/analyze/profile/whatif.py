@@ -14,7 +14,7 @@ from slipstream.pipeline.place.counting import count, no_transfers
 from slipstream.pipeline.place.popularity import Refresh
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.pipeline.place.working_set import WorkingSet
-from slipstream.pipeline.strategies import PLACEMENTS, Tier
+from slipstream.pipeline.strategies import PLACEMENTS, TierPolicy
 from slipstream.tables.plan import Planner
 from slipstream.tables.spec import Layout
 
@@ -98,7 +98,7 @@ def plan_outcome(
         batch_size: Examples of a batch.
         window: The most batches to look ahead; None is what the placement has.
     """
-    tier: Tier | None = PLACEMENTS[placement]
+    tier: TierPolicy | None = PLACEMENTS[placement]
     assert tier is not None, "a compared placement has a fast tier"
     if window is None or tier.window == 1:
         window = tier.window

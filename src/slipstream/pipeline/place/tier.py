@@ -53,8 +53,8 @@ class Tier:
         self.popular = popular
         self.leaving = np.empty(0, dtype=np.int64)
 
-    def held(self) -> RowSlots:
-        """The rows that are in it, and their slots."""
+    def contents(self) -> RowSlots:
+        """The rows in the fast tier, and their slots."""
         rows = np.flatnonzero(self.slot_of >= 0)
         return _moves(rows, self.slot_of[rows])
 

@@ -160,7 +160,7 @@ class Tiered:
 
     def resident_rows(self) -> list[RowSlots]:
         """The rows in the fast tier and their slots: after the last plan, or at the start."""
-        return [tier.held() for tier in self._tiers]
+        return [tier.contents() for tier in self._tiers]
 
     def _read(self, batch: Batch, update: bool, row_filter: RowFilter | None) -> _Read:
         """A batch with the rows that it needs, and the rows that it updates."""

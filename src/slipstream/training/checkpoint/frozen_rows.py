@@ -81,7 +81,7 @@ class _FrozenGroup:
         self._rows = store.group.rows
         self._lock = threading.Lock()
         self._read = 0  # rows below it are read
-        self._kept = 0
+        self._copied = 0
         self._blocks: list[Array] = []  # of kept records, each twice as long as the one before
         # The place of a row's kept record, counted from 1; what is not above 0 is none.
         words = 1 if self._rows < _WIDE else 2
@@ -98,9 +98,9 @@ class _FrozenGroup:
             if len(fresh):
                 fresh = self._once(fresh)
                 self._append(fresh)
-                first = self._kept + 1
+                first = self._copied + 1
                 # In this order: an interrupt between the two leaves no place to be given twice.
-                self._kept += len(fresh)
+                self._copied += len(fresh)
                 self._place[fresh] = np.arange(first, first + len(fresh))
 
     def read(self, start: int, stop: int, out: dict[str, Array]) -> None:
@@ -136,7 +136,7 @@ class _FrozenGroup:
         """Copy records into the places after those that are taken."""
         done = 0
         while done < len(rows):
-            place = self._kept + done
+            place = self._copied + done
             number = (place // _FIRST_BLOCK + 1).bit_length() - 1
             if number == len(self._blocks):
                 # Pages of it that are not written yet take no memory.

@@ -109,13 +109,13 @@ def load(
             optimizer, and what it keeps stays as it is.
     """
     saved = {table.name: table for table in checkpoint.contents.tables}
-    mine = [(store, table) for store in stores for table in store.group.tables]
-    problems = [*_misfits(saved, [table for _, table in mine], state)]
+    stored_tables = [(store, table) for store in stores for table in store.group.tables]
+    problems = [*_misfits(saved, [table for _, table in stored_tables], state)]
     if problems:
         raise CheckpointError(
             f"The checkpoint {checkpoint.path} does not fit: {' '.join(problems)}"
         )
-    for store, table in mine:
+    for store, table in stored_tables:
         start = store.group.start(table.name)
         for first, fields in rows_of(checkpoint, table.name):
             rows = slice(start + first, start + first + len(fields["weight"]))
