@@ -85,12 +85,6 @@ def test_links_lead_to_files_that_exist(page):
 # Pages that are still too long. Remove a page when it is short enough; never add one.
 TOO_LONG = {
     "dataset.md",
-    "loading.md",
-    "ordering.md",
-    "placement.md",
-    "predict.md",
-    "prepare.md",
-    "synthetic.md",
 }
 
 
