@@ -15,7 +15,8 @@ from slipstream import Dataset, estimate
 from slipstream.config import Config
 from slipstream.gpu import peak_memory
 from slipstream.pipeline.place.counting import per_input
-from slipstream.training import build, loop
+from slipstream.training import build, loop, placement, trainer
+from slipstream.training import estimate as estimation
 from slipstream.training.state import Hooks
 
 MIB = 1 << 20
@@ -25,7 +26,7 @@ _SLICE = 0.1  # seconds of which the speed is told, so that a stall shows
 _ENDLESS = 1000  # epochs; the runs end when they have been timed
 _LOOKED_AT = 600_000  # inputs
 _KNOWN: dict[Any, Any] = {}
-_FOUND = build.tier_sizes_of, build.working_set
+_USERS = (build, estimation, placement, trainer)  # modules that call them
 
 
 def look_once() -> None:
@@ -34,14 +35,17 @@ def look_once() -> None:
     Runs without an end would look at every batch for the one that needs the most rows, and the
     estimate beside each run would do all of it again.
     """
-    tier_sizes_of, working_set = _FOUND
+    tier_sizes_of, working_set = placement.tier_sizes_of, placement.working_set
 
     def needed(config: Config, layout: Any, dataset: Dataset) -> Any:
         few = config.replace(epochs=1, stop=min(_LOOKED_AT, len(dataset.train)))
         return _known(working_set, few, layout, dataset)
 
-    build.working_set = needed
-    build.tier_sizes_of = lambda *args: _known(tier_sizes_of, *args)
+    for module in _USERS:
+        if hasattr(module, "working_set"):
+            module.working_set = needed
+        if hasattr(module, "tier_sizes_of"):
+            module.tier_sizes_of = lambda *args: _known(tier_sizes_of, *args)
 
 
 def _known(work: Any, config: Config, layout: Any, dataset: Dataset) -> Any:
@@ -66,7 +70,7 @@ class Watched(loop.Trainer):  # type: ignore[misc]
         self.log_every = max(self.config.batch_size, min(_REPORT, self.total // 2))
         Watched.latest = self
 
-    def _save_what_is_new(self) -> None:
+    def _save_changes(self) -> None:
         pass
 
     def finish(self) -> dict[str, Any]:
@@ -220,7 +224,7 @@ def ours(dataset: Dataset, one: dict[str, Any]) -> dict[str, Any]:
     scores: dict[str, Any] = {}
     try:
         with tempfile.TemporaryDirectory() as folder:
-            hooks = Hooks(say=said.append, stop=window.stop)
+            hooks = Hooks(on_message=said.append, should_stop=window.stop)
             scores = loop.train(dataset, config, Path(folder) / "run", hooks=hooks)
         window.end(Watched.latest.ended_at)
     except EnoughError:

@@ -37,7 +37,7 @@ def own(dataset: Dataset, one: dict[str, Any]) -> dict[str, Any]:
     module = Own(len(schema.dense), len(schema.columns))
     if one["way"] == "recorded":
         said: list[str] = []
-        step = CapturedStep(dataset, tables, module, config=config_of(one), say=said.append)
+        step = CapturedStep(dataset, tables, module, config=config_of(one), on_message=said.append)
         steps = step.through()
         with closing(steps):
             return {**_timed(lambda: next(steps), one), "said": said}

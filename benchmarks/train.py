@@ -29,8 +29,10 @@ from slipstream.pipeline.dense import learning_rate
 from slipstream.pipeline.engine import Engine
 from slipstream.tables.plan import Placement, Planner
 from slipstream.training import build
+from slipstream.training.example_order import order_of
 from slipstream.training.loop import train
 from slipstream.training.metrics import Metrics
+from slipstream.training.placement import slow_placement
 from slipstream.training.process_memory import retain_freed_memory
 
 PARTS = ("rate", "auc", "oracle")
@@ -103,7 +105,7 @@ def bare(data: str, precision: str) -> None:
 def engine_of(config: Config, dataset: Dataset) -> tuple[Engine, Placement]:
     """What a training starts with."""
     model = build.model_of(config, dataset)
-    return build.engine_of(config, model, 0), build.placement_of(model.layout, dataset)
+    return build.engine_of(config, model, 0), slow_placement(model.layout, dataset)
 
 
 class Plain(nn.Module):
@@ -160,7 +162,7 @@ def plain_auc(config: Config, dataset: Dataset) -> float | None:
         ],
         lr=learning_rate(config.dense),
     )
-    order = build.order_of(config, dataset)
+    order = order_of(config, dataset)
     with Loader(dataset.train, config.batch_size, order=order) as loader:
         for batch in loader:
             n = batch.n_valid

@@ -36,7 +36,7 @@ POINTS = (
     "Run.write_config",
     "Run.write_summary",
     "Lines.write",
-    "Lines.secured",
+    "Lines.flush",
     "Trainer.start",
     "Trainer._evaluate",
     "Trainer._validate",
@@ -177,6 +177,7 @@ def _warm() -> None:
     from slipstream.config import Config, EmbeddingSettings
     from slipstream.tables.plan import Planner
     from slipstream.training import build, loop  # noqa: F401
+    from slipstream.training.placement import slow_placement
 
     lists = slipstream.Lists.of([[0, 1], [], [1]] * 4, "sequence")
     columns = {"a": np.arange(12) % 3, "b": lists}
@@ -185,7 +186,7 @@ def _warm() -> None:
         config = Config(embedding=EmbeddingSettings(storage=storage))
         model = build.model_of(config, dataset)
         engine = build.engine_of(config, model, 0)
-        planner = Planner(build.placement_of(model.layout, dataset))
+        planner = Planner(slow_placement(model.layout, dataset))
         batch = next(slipstream.Loader(dataset.train, 4))
         (plan,) = planner.plans([batch])
         engine.predict(plan)

@@ -58,7 +58,7 @@ def clicks(n=300, seed=0, **options):
 def stop_after(calls):
     """Hooks that stop the run after so many calls."""
     count = itertools.count()
-    return Hooks(stop=lambda: next(count) >= calls)
+    return Hooks(should_stop=lambda: next(count) >= calls)
 
 
 def lines(run, kind=None):

@@ -8,7 +8,7 @@ from slipstream.pipeline.dense import OPTIMIZERS as DENSE_OPTIMIZERS
 from slipstream.pipeline.dense import learning_rate
 from slipstream.pipeline.strategies import strategy_of
 from slipstream.tables.optimizers import OPTIMIZERS, Adam, Sgd
-from slipstream.training.resolved import complete
+from slipstream.training.complete_config import complete
 
 
 def by_flag(device):

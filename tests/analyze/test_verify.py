@@ -19,6 +19,7 @@ from slipstream.pipeline.strategies import STRATEGIES
 from slipstream.tables.mover import Mover
 from slipstream.tables.plan import Planner
 from slipstream.training import build
+from slipstream.training.placement import placement_for, tier_sizes_of, working_set
 
 SMALL = ("placement.fast_memory=80%", "placement.window=3")
 
@@ -166,11 +167,11 @@ def test_every_strategy_holds_where_the_tier_is_too_small_for_most_batches(name,
     dataset, keys = skewed(), config(strategy=name)
     layout = build.model_of(keys, dataset).layout
     tight = keys.with_settings(["placement.fast_memory=1B"])
-    least = build.working_set(tight, layout, dataset).smallest_bytes
+    least = working_set(tight, layout, dataset).smallest_bytes
     keys = keys.with_settings([f"placement.fast_memory={least + 16}B"])
-    tier_sizes = build.tier_sizes_of(keys, layout, dataset)
-    order = build.arranged(keys, layout, dataset, tier_sizes)
-    tiered = build.tiered_of(keys, layout, dataset, tier_sizes)
+    tier_sizes = tier_sizes_of(keys, layout, dataset)
+    order = build.run_order(keys, layout, dataset, tier_sizes)
+    tiered = placement_for(keys, layout, dataset, tier_sizes)
     with Loader(dataset.train, 16, order=order) as loader:
         plans = list(Planner(tiered).plans(islice(loader, 10)))
     assert sum(plan.oversized_batch for plan in plans) >= 5

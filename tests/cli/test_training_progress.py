@@ -7,7 +7,7 @@ from rich.console import Console
 
 from slipstream.cli import train
 from slipstream.cli.terminal import training_line, training_progress
-from slipstream.training.progress import Pace, Report
+from slipstream.training.progress import Pace, Progress
 
 
 class Terminal(io.StringIO):
@@ -24,11 +24,11 @@ class Clock:
 
 @pytest.mark.parametrize(("done", "total", "percent"), [(0, 0, 100), (999, 1000, 99), (7, 7, 100)])
 def test_a_hundred_percent_is_the_end(done, total, percent):
-    assert training_line(Report("train", done, total)).startswith(f"train {percent} %")
+    assert training_line(Progress("train", done, total)).startswith(f"train {percent} %")
 
 
 def test_an_endless_wait_is_no_error():
-    assert "over 100 d left" in training_line(Report("train", 0, 10**12, 5e-324))
+    assert "over 100 d left" in training_line(Progress("train", 0, 10**12, 5e-324))
 
 
 def show(console, count=35, every=10.0):
@@ -36,7 +36,7 @@ def show(console, count=35, every=10.0):
     with training_progress(console, every=every, clock=clock) as update:
         for second in range(count):
             clock.now = float(second)
-            update(Report("train", second, 100, 1.0, {"logloss": 0.5, "auc": 0.75}))
+            update(Progress("train", second, 100, 1.0, {"logloss": 0.5, "auc": 0.75}))
 
 
 def test_a_pipe_gets_a_plain_line_now_and_then_and_at_the_end(monkeypatch):
@@ -65,7 +65,7 @@ def test_the_last_report_is_printed_once():
 def test_after_ctrl_c_the_last_report_is_printed():
     file = io.StringIO()
     with pytest.raises(KeyboardInterrupt), training_progress(Console(file=file)) as update:
-        update(Report("train", 7, 100))
+        update(Progress("train", 7, 100))
         raise KeyboardInterrupt
     assert file.getvalue() == "train 7 %  7 of 100 examples\n"
 
@@ -94,13 +94,13 @@ def test_ci_and_dumb_terminals_get_plain_lines(variable, monkeypatch):
 
 def test_the_pace_forgets_what_is_long_ago():
     pace = Pace(seconds=10)
-    assert pace.at(0, 100.0) is None
-    assert pace.at(5, 100.0) is None
+    assert pace.rate(0, 100.0) is None
+    assert pace.rate(5, 100.0) is None
     for second in range(1, 60):
-        rate = pace.at(1000 * second, 100.0 + second)
+        rate = pace.rate(1000 * second, 100.0 + second)
     assert rate == pytest.approx(1000)
     for second in range(60, 80):
-        rate = pace.at(59_000, 100.0 + second)
+        rate = pace.rate(59_000, 100.0 + second)
     assert rate == 0
 
 

@@ -49,7 +49,7 @@ def made(data, device, *settings, loss=squared, optimizer=None, storage="fp64", 
     config = Config(batch_size=16, device=device, **keys).with_settings([*SIZES, *settings])
     module = Mine(len(data.schema.columns))
     said: list[str] = []
-    return CapturedStep(data, tables, module, loss, config=config, say=said.append), said
+    return CapturedStep(data, tables, module, loss, config=config, on_message=said.append), said
 
 
 def by_hand(data, loss, optimizer, lr, epochs=1):
@@ -168,7 +168,9 @@ def test_a_module_that_cannot_be_recorded_is_trained_all_the_same():
     losses = [
         [
             one.loss
-            for one in CapturedStep(data, of, kind(2), config=config, say=said.append).through()
+            for one in CapturedStep(
+                data, of, kind(2), config=config, on_message=said.append
+            ).through()
         ]
         for kind, of in kinds
     ]

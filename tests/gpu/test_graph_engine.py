@@ -18,9 +18,10 @@ from slipstream.gpu.step.flat_optimizer import FlatOptimizer
 from slipstream.gpu.step.graph_engine import GraphEngine
 from slipstream.pipeline.dense import DensePart
 from slipstream.tables.plan import Planner
-from slipstream.training import build
+from slipstream.training import build, placement
 from slipstream.training.checkpoint import Checkpoints
 from slipstream.training.loop import StoppedError, train
+from slipstream.training.placement import placement_for, tier_sizes_of
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SMALL = ("placement.fast_memory=60%", "placement.window=3")
@@ -58,7 +59,7 @@ def test_steps_whose_rows_do_not_fit_have_the_same_bits(tmp_path, monkeypatch):
     data = clicks(160)
     for finishes in (True, False):
         if not finishes:
-            monkeypatch.setattr(build, "device_finishes", lambda *_: False)
+            monkeypatch.setattr(placement, "device_finds_rows", lambda *_: False)
             often_chosen(monkeypatch, 4)
         tiny = config("placement.fast_memory=250B", strategy="fast", device=DEVICE)
         ours = train(data, tiny, tmp_path / "tiny", force=True)
@@ -89,12 +90,12 @@ def test_a_failure_in_the_background_is_an_error_and_no_thread_is_left(tmp_path,
 def test_plans_that_the_device_finishes_train_the_same(strategy, tmp_path, monkeypatch):
     data, wanted = clicks(160), config(*LARGE, strategy=strategy, device=DEVICE)
     model = build.model_of(wanted, data)
-    tier_sizes = build.tier_sizes_of(wanted, model.layout, data)
-    assert isinstance(build.tiered_of(wanted, model.layout, data, tier_sizes), DevicePlacement)
+    tier_sizes = tier_sizes_of(wanted, model.layout, data)
+    assert isinstance(placement_for(wanted, model.layout, data, tier_sizes), DevicePlacement)
     made = verify(data, wanted, 5)
     assert all(one.correct for one in made), made
     ours = train(data, wanted, tmp_path / "finished")
-    monkeypatch.setattr(build, "device_finishes", lambda *_: False)
+    monkeypatch.setattr(placement, "device_finds_rows", lambda *_: False)
     theirs = train(data, wanted, tmp_path / "whole")
     assert ours["weights_digest"] == theirs["weights_digest"]
     assert ours["auc"] == theirs["auc"], "scored on the device, and by the kernels of the CPU"
@@ -147,9 +148,9 @@ def test_dense_weights_count_only_the_steps_that_moved_them(monkeypatch):
             monkeypatch.undo()
         wanted = keys(*settings) if device else config(*SMALL, *settings, strategy="fast")
         model = build.model_of(wanted, data)
-        tier_sizes = build.tier_sizes_of(wanted, model.layout, data)
+        tier_sizes = tier_sizes_of(wanted, model.layout, data)
         engine = build.engine_of(wanted, model, 0, tier_sizes=tier_sizes)
-        tiered = build.tiered_of(wanted, model.layout, data, tier_sizes)
+        tiered = placement_for(wanted, model.layout, data, tier_sizes)
         with Loader(data.train, wanted.batch_size) as loader:
             plans = list(itertools.islice(Planner(tiered).plans(loader), 4))
         engine.tables.keep(tiered.resident_rows())
@@ -179,9 +180,9 @@ def test_what_is_added_to_logits_counts_in_the_steps_of_which_it_is_said_and_in_
         more = ("placement.fast_memory=100%",)
         wanted = keys(*more) if device else config(*SMALL, *more, strategy="fast")
         model = build.model_of(wanted, data)
-        tier_sizes = build.tier_sizes_of(wanted, model.layout, data)
+        tier_sizes = tier_sizes_of(wanted, model.layout, data)
         engine = build.engine_of(wanted, model, 0, tier_sizes=tier_sizes)
-        tiered = build.tiered_of(wanted, model.layout, data, tier_sizes)
+        tiered = placement_for(wanted, model.layout, data, tier_sizes)
         with Loader(data.train, wanted.batch_size) as loader:
             plans = list(itertools.islice(Planner(tiered).plans(loader), 4))
         engine.tables.keep(tiered.resident_rows())
@@ -230,8 +231,6 @@ def test_weights_in_one_row_move_as_pytorch_moves_them(optimizer, clip):
 def test_the_engine_is_the_one_for_a_gpu():
     data, wanted = clicks(), keys()
     model = build.model_of(wanted, data)
-    engine = build.engine_of(
-        wanted, model, 0, tier_sizes=build.tier_sizes_of(wanted, model.layout, data)
-    )
+    engine = build.engine_of(wanted, model, 0, tier_sizes=tier_sizes_of(wanted, model.layout, data))
     assert isinstance(engine, GraphEngine)
     engine.tables.close()

@@ -180,7 +180,7 @@ def test_steps_that_cannot_be_recorded_are_the_same(tmp_path, monkeypatch):
         monkeypatch.setattr(torch.cuda, "graph", lambda *_, **__: nullcontext())
         monkeypatch.setattr(torch.cuda, "synchronize", lambda _: None)
     said: list[str] = []
-    ours = train(clicks(160), keys(), tmp_path / "ours", hooks=Hooks(say=said.append))
+    ours = train(clicks(160), keys(), tmp_path / "ours", hooks=Hooks(on_message=said.append))
     assert [one for one in said if "cannot be recorded" in one] == [
         "Steps are not recorded, which makes them slower: this cannot be recorded"
     ]
@@ -280,7 +280,9 @@ def test_recordings_are_made_anew_when_plans_outgrow_their_pages(recordings, tmp
 
     monkeypatch.setattr(carrier, "room_for", just_enough)
     said: list[str] = []
-    ours = train(data, keys(strategy="bagpipe"), tmp_path / "ours", hooks=Hooks(say=said.append))
+    ours = train(
+        data, keys(strategy="bagpipe"), tmp_path / "ours", hooks=Hooks(on_message=said.append)
+    )
     assert not [one for one in said if "not recorded" in one], said
     assert ours["weights_digest"] == whole["weights_digest"]
     assert len(tier_sizes) > 2, "pages were too small several times"

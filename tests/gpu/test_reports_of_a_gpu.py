@@ -14,7 +14,7 @@ from slipstream.training.loop import DivergedError, StoppedError, Trainer, train
 from slipstream.training.recent import Recent
 from slipstream.training.reports import Reports
 from slipstream.training.run import Run
-from slipstream.training.state import Hooks, State
+from slipstream.training.state import Hooks, RunState
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -78,17 +78,18 @@ def slow_figures(monkeypatch, seconds):
 
 
 def test_reports_before_an_error_are_written(tmp_path, monkeypatch):
-    hear = Trainer._hear
+    collect = Trainer.collect
 
-    def diverges(self, said):
+    def diverges(self, results):
         def watched():
-            for one in said:
-                yield one._replace(loss=float("nan")) if one.plan.step == 11 else one
+            for result in results:
+                at_step = result.plan.step == 11
+                yield result._replace(loss=float("nan")) if at_step else result
 
-        hear(self, watched())
+        collect(self, watched())
 
     slow_figures(monkeypatch, 0.5)
-    monkeypatch.setattr(Trainer, "_hear", diverges)
+    monkeypatch.setattr(Trainer, "collect", diverges)
     with pytest.raises(DivergedError):
         train(clicks(480), keys(monkeypatch, 32), tmp_path / "run")
     assert [one["step"] for one in told(tmp_path / "run")][:4] == [2, 4, 6, 8]
@@ -97,16 +98,16 @@ def test_reports_before_an_error_are_written(tmp_path, monkeypatch):
 def test_figures_that_are_late_do_not_pile_up(tmp_path, monkeypatch):
     slow_figures(monkeypatch, 0.02)
     (tmp_path / "run").mkdir()
-    heard, shown = SimpleNamespace(n_valid=2, labels=torch.ones(2), weight=torch.ones(2)), []
+    plan, shown = SimpleNamespace(n_valid=2, labels=torch.ones(2), weight=torch.ones(2)), []
     with ExitStack() as stack:
-        hooks = Hooks(report=lambda one: shown.append(one.done))
-        reports = Reports(Run(tmp_path / "run"), hooks, beside=True, stack=stack)
-        reports.open(0, tensorboard=False, position=0)
+        hooks = Hooks(on_progress=lambda one: shown.append(one.done))
+        reports = Reports(Run(tmp_path / "run"), hooks, in_thread=True, stack=stack)
+        reports.open(0, config("log.trackers=[]"), position=0)
         for step in range(1, 31):
-            heard.step = step
-            reports.hear(heard, torch.zeros(2), due=True)
-            reports.progress(State(60, step=step, position=2 * step))
-            reports.tell(wait=False)
+            plan.step = step
+            reports.add(plan, torch.zeros(2), due=True)
+            reports.add_progress(RunState(60, step=step, position=2 * step))
+            reports.write_due(wait=False)
             assert step - len(shown) <= 8
-        reports.tell()
+        reports.write_due()
     assert shown == list(range(2, 61, 2))

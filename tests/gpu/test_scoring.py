@@ -17,6 +17,7 @@ from slipstream.pipeline.engine import Engine
 from slipstream.tables.plan import Planner
 from slipstream.training import build
 from slipstream.training.loop import train
+from slipstream.training.placement import placement_for, slow_placement, tier_sizes_of
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -31,10 +32,10 @@ def _by_kernels_of_a_gpu(monkeypatch):
 def engine_after_some_steps(stack, data, wanted):
     """An engine whose slots hold rows that have moved."""
     model = build.model_of(wanted, data)
-    tier_sizes = build.tier_sizes_of(wanted, model.layout, data)
+    tier_sizes = tier_sizes_of(wanted, model.layout, data)
     engine = build.engine_of(wanted, model, steps=0, tier_sizes=tier_sizes)
     stack.callback(engine.tables.close)
-    tiered = build.tiered_of(wanted, model.layout, data, tier_sizes)
+    tiered = placement_for(wanted, model.layout, data, tier_sizes)
     engine.tables.keep(tiered.resident_rows())
     with Loader(data.train, wanted.batch_size) as loader:
         for plan in Planner(tiered).plans(loader):
@@ -43,7 +44,7 @@ def engine_after_some_steps(stack, data, wanted):
             if plan.step == 4:
                 break
     list(engine.remaining_results())
-    return engine, Planner(build.placement_of(model.layout, data), update=False)
+    return engine, Planner(slow_placement(model.layout, data), update=False)
 
 
 @pytest.mark.parametrize("memory", ["30%", "70%", "100%"])

@@ -165,7 +165,7 @@ def test_a_run_that_is_stopped_leaves_no_thread_that_waits_for_a_decision(tmp_pa
         wait_for(self, batch)
 
     def trained():
-        hooks = Hooks(stop=lambda: waiting.wait(30))  # no step goes on meanwhile
+        hooks = Hooks(should_stop=lambda: waiting.wait(30))  # no step goes on meanwhile
         try:
             train(data(), keys("fast", "value"), tmp_path / "run", hooks=hooks)
         except StoppedError:

@@ -60,7 +60,7 @@ def test_stopped_anywhere_and_resumed_with_other_strategies_and_budgets_it_ends_
     while not (run / "summary.json").exists():
         chosen = keys.with_settings(others[stops % len(others)])
         try:
-            train(dataset, chosen, run, resume=run.exists(), hooks=Hooks(stop=stop_at(4)))
+            train(dataset, chosen, run, resume=run.exists(), hooks=Hooks(should_stop=stop_at(4)))
         except StoppedError:
             stops += 1
         assert Run(run).config.strategy == chosen.strategy
@@ -72,7 +72,7 @@ def test_which_inputs_are_trained_may_not_change_on_the_way(tmp_path, monkeypatc
     other = STRATEGIES["fast"]._replace(skipping="some")
     monkeypatch.setitem(STRATEGIES, "other", other)
     with pytest.raises(StoppedError):
-        train(clicks(), config(), tmp_path, hooks=Hooks(stop=stop_at(3)))
+        train(clicks(), config(), tmp_path, hooks=Hooks(should_stop=stop_at(3)))
     with pytest.raises(ConfigError, match="another strategy, which cannot change"):
         train(clicks(), config("strategy=other"), tmp_path, resume=True)
 
@@ -99,7 +99,7 @@ def test_counts_go_on_when_a_run_is_resumed(tmp_path):
     keys = config(*SMALL, "strategy=bagpipe")
     whole = train(clicks(), keys, tmp_path / "whole")["transfers"]
     with pytest.raises(StoppedError):
-        train(clicks(), keys, tmp_path / "run", hooks=Hooks(stop=stop_at(8)))
+        train(clicks(), keys, tmp_path / "run", hooks=Hooks(should_stop=stop_at(8)))
     again = train(clicks(), keys, tmp_path / "run", resume=True)["transfers"]
     assert again["lookups"] == whole["lookups"]
     assert again["rows_in"] >= whole["rows_in"], "what was in the fast tier has come again"

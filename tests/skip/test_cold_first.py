@@ -8,6 +8,7 @@ from slipstream.skip.accesses import AccessReader
 from slipstream.skip.calendar import Due
 from slipstream.skip.rules.published import PublishedCalendar
 from slipstream.training import build
+from slipstream.training.example_order import hot_rows_of
 from slipstream.training.loop import train
 from slipstream.training.state import Hooks
 
@@ -67,7 +68,7 @@ def test_snapshot_a_waits_for_the_first_hot_inputs_where_no_batches_come_before(
     keys = skip_rule("published", warmup_batches=0, sample_share=1)
     chosen = config(*KEYS, *keys, "skip.lag=5", batch_size=8)
     train(data, chosen, tmp_path / "run")
-    hot = build.hot_of(chosen, build.model_of(chosen, data).layout, data)
+    hot = hot_rows_of(chosen, build.model_of(chosen, data).layout, data)
     cold = int((~hot.examples).sum())
     (decision,) = lines(tmp_path / "run", "skipping")
     assert cold < snapshots[0] <= cold + 8
@@ -91,7 +92,7 @@ def test_a_run_that_ends_before_its_first_decision_holds_is_too_short(data, tmp_
     sentences = []
     options = {"warmup_batches": 0} if rule == "published" else {}
     keys = (*skip_rule(rule, **options), "skip.lag=80", f"skip.warmup={warmup}")
-    hooks = Hooks(say=sentences.append)
+    hooks = Hooks(on_message=sentences.append)
     summary = train(data, config(*KEYS, *keys, batch_size=8), tmp_path / "run", hooks=hooks)
     (sentence,) = [text for text in sentences if "Nothing will be skipped" in text]
     assert "80 batches later" in sentence
@@ -103,9 +104,9 @@ def test_hot_rows_are_those_of_the_inputs_that_are_trained_on(data):
     whole, some = config(*options), config(*options, "stop=500")
     layout = build.model_of(whole, data).layout
     hot, accessed = (
-        build.hot_of(some, layout, data),
+        hot_rows_of(some, layout, data),
         AccessReader(data.train).read(np.arange(500)).rows(),
     )
     assert len(hot.examples) == 500
     assert set(hot.rows) <= set(accessed.tolist())
-    assert build.hot_of(whole, layout, data).digest != hot.digest
+    assert hot_rows_of(whole, layout, data).digest != hot.digest

@@ -12,6 +12,7 @@ from slipstream.skip.skipper import Skipper
 from slipstream.tables.tables import Embeddings
 from slipstream.training import build
 from slipstream.training.checkpoint import load, newest
+from slipstream.training.example_order import hot_rows_of
 from slipstream.training.loop import StoppedError, train
 from slipstream.training.state import Hooks
 
@@ -68,7 +69,7 @@ def hot_rows(part, layout, budget):
 def rows_after(data, folder, settings, steps):
     """All rows by table after so many steps of the same order, without any skipping."""
     calls = iter(range(steps + 1))
-    hooks = Hooks(stop=lambda: next(calls, None) in (None, steps))
+    hooks = Hooks(should_stop=lambda: next(calls, None) in (None, steps))
     settings = [setting for setting in settings if not setting.startswith("skip.options")]
     chosen = config(*settings, "skip.rule=none", "skip.options={hot_memory: 60%, hot_sample: 0.5}")
     with pytest.raises(StoppedError):
@@ -160,7 +161,7 @@ def test_published_gives_the_threshold_and_drops_the_inputs_of_a_literal_transcr
 def test_a_share_of_rows_is_hot_whatever_state_they_have(model, optimizer):
     data, chosen = skewed(2500), config(f"embedding={{optimizer: {optimizer}}}")
     chosen = chosen.with_settings([f"model.name={model}", "skip.options.hot_memory=25%"])
-    hot = build.hot_of(chosen, build.model_of(chosen, data).layout, data)
+    hot = hot_rows_of(chosen, build.model_of(chosen, data).layout, data)
     assert len(hot.rows) == len(hot.mask) // 4
 
 
@@ -177,7 +178,9 @@ def test_a_search_that_fails_skips_nothing_and_says_so(tmp_path):
 def test_a_run_that_is_too_short_says_so_at_the_start(tmp_path):
     sentences = []
     settings = (*SIZES, "skip.options.warmup_batches=1000")
-    train(skewed(400), config(*settings), tmp_path / "run", hooks=Hooks(say=sentences.append))
+    train(
+        skewed(400), config(*settings), tmp_path / "run", hooks=Hooks(on_message=sentences.append)
+    )
     assert any(each.startswith("Nothing will be skipped: the published rule") for each in sentences)
 
 

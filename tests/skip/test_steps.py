@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_runs import clicks, config, lines, reported, skip_rule
 
+from slipstream.pipeline.engine import StepResult
 from slipstream.skip import RULES
 from slipstream.skip.skipper import Skipper
-from slipstream.skip.steps import FinishedStep, groups
+from slipstream.skip.steps import groups
 from slipstream.training.loop import train
 
 SETTINGS = (
@@ -38,7 +39,7 @@ def test_a_group_has_one_decision_and_no_input_twice_and_ends_where_something_ma
         plan = SimpleNamespace(
             step=number, next_position=position + inputs, decision=decision, ends=ends
         )
-        finished.append(FinishedStep(plan, position, None))
+        finished.append(StepResult(0.0, None, plan, before=position))
         position += inputs
     step_groups = list(groups(finished, lambda plan: plan.ends, per_epoch))
     assert [step for group in step_groups for step in group.steps] == finished

@@ -14,7 +14,7 @@ from threading import Thread
 
 import pytest
 
-from slipstream.training import build
+from slipstream.training import build, estimate, placement, trainer
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
@@ -24,9 +24,16 @@ def gpu():
     sys.path.insert(0, str(FOLDER))
     import gpu
 
-    before = build.tier_sizes_of, build.working_set
+    modules, names = (build, estimate, placement, trainer), ("tier_sizes_of", "working_set")
+    before = [
+        (module, name, getattr(module, name))
+        for module in modules
+        for name in names
+        if hasattr(module, name)
+    ]
     yield gpu
-    build.tier_sizes_of, build.working_set = before
+    for module, name, value in before:
+        setattr(module, name, value)
     for name in [name for name in sys.modules if name == "gpu" or name.startswith("gpu_")]:
         del sys.modules[name]
     sys.path.remove(str(FOLDER))

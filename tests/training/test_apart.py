@@ -10,6 +10,7 @@ from slipstream.errors import ConfigError
 from slipstream.pipeline.strategies import STRATEGIES
 from slipstream.training import build
 from slipstream.training.loop import StoppedError, train
+from slipstream.training.placement import tier_sizes_of
 
 SETTINGS = ("placement.fast_memory=60%", "evaluate.at=[]")
 
@@ -51,8 +52,8 @@ def test_it_equals_the_same_batches_with_all_rows_in_one_place_bitwise(tmp_path)
 def test_no_batch_mixes_hot_and_cold_inputs():
     dataset, keys = skewed(), fae()
     model = build.model_of(keys, dataset)
-    tier_sizes = build.tier_sizes_of(keys, model.layout, dataset)
-    order = build.arranged(keys, model.layout, dataset, tier_sizes)
+    tier_sizes = tier_sizes_of(keys, model.layout, dataset)
+    order = build.run_order(keys, model.layout, dataset, tier_sizes)
     hot = order._hot
     kinds = [hot(cut.numbers) for cut in iter(order.cuts(0, 16).__next__, None)]
     assert any(kind.all() for kind in kinds)

@@ -87,7 +87,7 @@ def test_another_format_is_named_by_its_column(data, taobao, tmp_path):
 
 def test_a_run_that_was_stopped_says_where_it_stands(data, tmp_path):
     calls = iter(range(100))
-    hooks = Hooks(stop=lambda: next(calls) == 3)
+    hooks = Hooks(should_stop=lambda: next(calls) == 3)
     with pytest.raises(StoppedError):
         train(data, config_of(data), tmp_path / "run", hooks=hooks)
     result = evaluate_run(tmp_path / "run", data)

@@ -38,8 +38,8 @@ def rows_by_value(engine, data, table, name=None):
     return found
 
 
-def init_from(run, engine, data, say=lambda _: None):
-    return WarmStart(run, engine.dense.model, data, say).fill(engine)
+def init_from(run, engine, data, on_message=lambda _: None):
+    return WarmStart(run, engine.dense.model, data, on_message).fill(engine)
 
 
 def begun(data, *settings, model="dlrm", seed=9):
@@ -207,9 +207,9 @@ def test_a_warm_started_run_goes_on_from_its_own_checkpoint(tmp_path):
     assert whole["init_from"]["tables"]["C1"]["copied"] == was.schema.table("C1").rows
     calls = iter(range(100))
     with pytest.raises(StoppedError):
-        train(now, config, tmp_path / "cut", hooks=Hooks(stop=lambda: next(calls) == 3))
+        train(now, config, tmp_path / "cut", hooks=Hooks(should_stop=lambda: next(calls) == 3))
     said = []
-    again = train(now, config, tmp_path / "cut", resume=True, hooks=Hooks(say=said.append))
+    again = train(now, config, tmp_path / "cut", resume=True, hooks=Hooks(on_message=said.append))
     assert again["weights_digest"] == whole["weights_digest"]
     assert again["init_from"] == whole["init_from"]
     assert not any("copied from" in one for one in said)

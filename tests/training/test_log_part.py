@@ -8,6 +8,7 @@ from slipstream.pipeline.strategies import ORDERS, STRATEGIES
 from slipstream.skip import RULES
 from slipstream.training import build
 from slipstream.training.loop import StoppedError, train
+from slipstream.training.placement import tier_sizes_of
 
 HOT = ("skip.options.hot_sample=1", "skip.options.hot_memory=8%")
 FAST = "placement.fast_memory=60%"
@@ -28,7 +29,7 @@ def test_every_order_has_the_examples_of_the_part_and_no_others(kind, shuffle):
     )
     keys = keys.replace(shuffle=shuffle)
     layout = build.model_of(keys, data).layout
-    order = build.arranged(keys, layout, data, build.tier_sizes_of(keys, layout, data))
+    order = build.run_order(keys, layout, data, tier_sizes_of(keys, layout, data))
     numbers = []
     for cut in order.cuts(0, 16):
         numbers += list(cut.numbers)
@@ -49,7 +50,7 @@ def test_a_run_on_a_part_says_so_and_goes_on_where_it_was_stopped(name, tmp_path
         train(data, keys, tmp_path / "run", hooks=stop_after(7))
     again = train(data, keys, tmp_path / "run", resume=True)
     assert again["weights_digest"] == whole["weights_digest"]
-    with pytest.raises(ConfigError, match="begun with another start"):
+    with pytest.raises(ConfigError, match="started with another start"):
         train(data, keys.replace(start=0), tmp_path / "run", resume=True)
 
 

@@ -70,11 +70,13 @@ def test_training_ends_when_validation_has_not_got_better_so_often(tmp_path, mon
     said = []
     stop = ("early_stopping.every_inputs=32", "early_stopping.patience=2")
     settings = (*stop, "evaluate.at=[]")
-    summary = train(clicks(), config(*settings), tmp_path / "run", hooks=Hooks(say=said.append))
+    summary = train(
+        clicks(), config(*settings), tmp_path / "run", hooks=Hooks(on_message=said.append)
+    )
     assert summary["inputs_trained"] == 4 * 32
     assert parts == ["validation"] * 4 + ["evaluation"]
     assert [one["share"] for one in summary["curve"]] == [128 / 240]
-    assert "not got better 2 times in a row: training ends at input 128 of 240" in said[-1]
+    assert "did not improve 2 times in a row: training ends at input 128 of 240" in said[-1]
 
 
 def test_scores_of_the_evaluation_part_do_not_steer(tmp_path):

@@ -37,13 +37,13 @@ class Counted:
 def test_stopped_whenever_it_asks_also_within_evaluations_it_ends_the_same(tmp_path):
     dataset, keys = clicks(), config(*SETTINGS)
     never = Counted(10**9)
-    train(dataset, keys, tmp_path / "whole", hooks=Hooks(stop=never))
+    train(dataset, keys, tmp_path / "whole", hooks=Hooks(should_stop=never))
     wanted = outcome(tmp_path / "whole")
     assert never.asked >= 30, "evaluations ask too"
     for nth in range(1, never.asked + 1, 2):
         run = tmp_path / "stopped"
         with pytest.raises(StoppedError, match=r"Stopped at input .* is saved"):
-            train(dataset, keys, run, hooks=Hooks(stop=Counted(nth)))
+            train(dataset, keys, run, hooks=Hooks(should_stop=Counted(nth)))
         assert not (run / "lock").exists()
         train(dataset, keys, run, resume=True)
         assert outcome(run) == wanted, nth
@@ -56,7 +56,9 @@ def test_stopped_again_and_again_it_comes_to_its_end(tmp_path):
     stops = 0
     while not (run / "summary.json").exists():
         try:
-            train(dataset, keys, run, resume=run.exists(), hooks=Hooks(stop=Counted(4 + stops)))
+            train(
+                dataset, keys, run, resume=run.exists(), hooks=Hooks(should_stop=Counted(4 + stops))
+            )
         except StoppedError:
             stops += 1
     assert stops >= 5
@@ -67,7 +69,7 @@ def test_a_run_that_has_ended_is_left_as_it_is(tmp_path):
     said = []
     first = train(clicks(), config(), tmp_path)
     files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
-    again = train(clicks(), config(), tmp_path, resume=True, hooks=Hooks(say=said.append))
+    again = train(clicks(), config(), tmp_path, resume=True, hooks=Hooks(on_message=said.append))
     assert json.dumps(again) == json.dumps(first)
     assert said == [f"The run in {tmp_path} has already ended."]
     now = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
@@ -94,10 +96,14 @@ def test_more_epochs_after_a_stop_are_those_of_a_longer_run_from_there(tmp_path)
     dataset = clicks()
     longer = train(dataset, config(epochs=3), tmp_path / "whole")
     with pytest.raises(StoppedError):
-        train(dataset, config(), tmp_path / "run", hooks=Hooks(stop=Counted(5)))
+        train(dataset, config(), tmp_path / "run", hooks=Hooks(should_stop=Counted(5)))
     said = []
     again = train(
-        dataset, config(epochs=3), tmp_path / "run", resume=True, hooks=Hooks(say=said.append)
+        dataset,
+        config(epochs=3),
+        tmp_path / "run",
+        resume=True,
+        hooks=Hooks(on_message=said.append),
     )
     assert again["weights_digest"] == longer["weights_digest"]
     assert any("now ends at input 720 instead of 240" in text for text in said)
@@ -118,7 +124,11 @@ def test_a_run_that_was_ended_by_validation_stays_ended(tmp_path):
     assert first["inputs_trained"] == 32
     said = []
     again = train(
-        clicks(), config(*settings, epochs=2), tmp_path, resume=True, hooks=Hooks(say=said.append)
+        clicks(),
+        config(*settings, epochs=2),
+        tmp_path,
+        resume=True,
+        hooks=Hooks(on_message=said.append),
     )
     assert again["inputs_trained"] == 32
     assert "training has ended" in said[-1]
@@ -131,7 +141,7 @@ def test_killed_before_the_first_checkpoint_it_begins_at_the_start_and_says_so(t
     run.begin(Run(tmp_path / "whole").config)
     (run.folder / "metrics.jsonl").write_text('{"kind": "training", "position": 16}\n{"ki')
     said = []
-    again = train(clicks(), config(), run.folder, resume=True, hooks=Hooks(say=said.append))
+    again = train(clicks(), config(), run.folder, resume=True, hooks=Hooks(on_message=said.append))
     assert said == ["No checkpoint has been saved yet: training begins at the start."]
     assert again["weights_digest"] == wanted["weights_digest"]
     assert outcome(run.folder) == outcome(tmp_path / "whole")
@@ -139,7 +149,7 @@ def test_killed_before_the_first_checkpoint_it_begins_at_the_start_and_says_so(t
 
 def stopped_run(folder, *, nth=12):
     with pytest.raises(StoppedError):
-        train(clicks(), config(*SETTINGS), folder, hooks=Hooks(stop=Counted(nth)))
+        train(clicks(), config(*SETTINGS), folder, hooks=Hooks(should_stop=Counted(nth)))
 
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(tmp_path):
@@ -149,7 +159,11 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(tmp_path):
     (found.path / "dense.safetensors").write_bytes(b"damaged")
     said = []
     again = train(
-        clicks(), config(*SETTINGS), tmp_path / "run", resume=True, hooks=Hooks(say=said.append)
+        clicks(),
+        config(*SETTINGS),
+        tmp_path / "run",
+        resume=True,
+        hooks=Hooks(on_message=said.append),
     )
     assert str(found.path) in said[0]
     assert "The one before it is used" in said[0]
@@ -171,7 +185,7 @@ def test_another_data_set_is_refused(tmp_path):
         for seed in (0, 1)
     )
     with pytest.raises(StoppedError):
-        train(one, config(), tmp_path / "run", hooks=Hooks(stop=Counted(5)))
+        train(one, config(), tmp_path / "run", hooks=Hooks(should_stop=Counted(5)))
     with pytest.raises(ConfigError, match="was started with another data set"):
         train(other, config(), tmp_path / "run", resume=True)
     train(one, config(), tmp_path / "run", resume=True)
@@ -181,7 +195,7 @@ def test_metrics_that_were_lost_are_said(tmp_path):
     stopped_run(tmp_path)
     (tmp_path / "metrics.jsonl").unlink()
     said = []
-    train(clicks(), config(*SETTINGS), tmp_path, resume=True, hooks=Hooks(say=said.append))
+    train(clicks(), config(*SETTINGS), tmp_path, resume=True, hooks=Hooks(on_message=said.append))
     assert "metrics.jsonl has lost lines" in said[-1]
     assert lines(tmp_path)[0]["position"] > 40
 
@@ -212,7 +226,7 @@ def test_two_at_once_do_not_train_in_one_folder(how, tmp_path):
         return False
 
     first = threading.Thread(
-        target=train, args=(clicks(), config(), tmp_path), kwargs={"hooks": Hooks(stop=wait)}
+        target=train, args=(clicks(), config(), tmp_path), kwargs={"hooks": Hooks(should_stop=wait)}
     )
     first.start()
     inside.wait(30)

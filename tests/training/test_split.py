@@ -11,6 +11,7 @@ from slipstream.data.loader import Loader
 from slipstream.tables.plan import Planner
 from slipstream.training import build
 from slipstream.training.loop import StoppedError, train
+from slipstream.training.placement import placement_for, tier_sizes_of
 
 MODELS = {
     "dlrm": ("model.bottom=[4]", "model.top=[4]"),
@@ -47,11 +48,11 @@ def dataset_for(model):
 def stepping(keys, dataset):
     """An engine and the plans of its steps."""
     model = build.model_of(keys, dataset)
-    tier_sizes = build.tier_sizes_of(keys, model.layout, dataset)
+    tier_sizes = tier_sizes_of(keys, model.layout, dataset)
     engine = build.engine_of(keys, model, 0, tier_sizes=tier_sizes)
-    placement = build.tiered_of(keys, model.layout, dataset, tier_sizes)
+    placement = placement_for(keys, model.layout, dataset, tier_sizes)
     engine.tables.keep(placement.resident_rows())
-    order = build.arranged(keys, model.layout, dataset, tier_sizes)
+    order = build.run_order(keys, model.layout, dataset, tier_sizes)
     loader = Loader(dataset.train, keys.batch_size, order=order)
     return engine, Planner(placement).plans(loader)
 

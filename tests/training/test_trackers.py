@@ -98,6 +98,6 @@ def test_a_run_goes_on_without_a_tracker_that_fails(tmp_path, monkeypatch):
 
     sentences = []
     monkeypatch.setitem(TRACKERS, "broken", (Broken, ""))
-    run(tmp_path / "run", "log.trackers=[broken]", say=sentences.append)
+    run(tmp_path / "run", "log.trackers=[broken]", on_message=sentences.append)
     wanted = "The tracker broken has failed and is not used any more: no connection"
     assert sentences == [wanted]

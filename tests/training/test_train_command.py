@@ -202,7 +202,7 @@ def test_a_full_disk_is_a_sentence_and_the_run_goes_on_when_there_is_room(
         subprocess.run(["mount", "-o", "remount,size=20m", str(disk)], check=True)
         ended = nursery.run("train", "--resume", "--out", run)
         assert ended.status == 0, ended.output
-        assert "Going on from input" in ended.output
+        assert "Resuming at input" in ended.output
         assert outcome(run) == outcome(whole)
 
 

@@ -15,7 +15,7 @@ from slipstream.config import Config
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
-from slipstream.pipeline.engine import Engine
+from slipstream.pipeline.engine import Engine, prefetch_rows
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.pipeline.schedule import rate
 from slipstream.pipeline.strategies import strategy_of
@@ -23,9 +23,16 @@ from slipstream.tables.plan import Placement, Plan, Planner
 from slipstream.tables.sizes import all_bytes
 from slipstream.tables.store import RowStore
 from slipstream.training import build
+from slipstream.training.complete_config import config_of_run
 from slipstream.training.estimate import does_not_fit
 from slipstream.training.evaluation import RATE_INPUTS, evaluate, first_inputs
-from slipstream.training.resolved import resolved
+from slipstream.training.example_order import order_of
+from slipstream.training.placement import (
+    all_rows_resident,
+    placement_for,
+    slow_placement,
+    tier_sizes_of,
+)
 
 EXACT64 = 1e-9
 # Of one step, whose sums of up to a batch's gradients run in another order. These are shares of a
@@ -112,7 +119,7 @@ def verify(
     gpu.check_device(config)
     gpu.use_device(config)
     build.check(config, dataset)
-    config = resolved(config, build.order_of(config, dataset))
+    config = config_of_run(config, order_of(config, dataset))
     config = config.replace(compile="off")
     each_step = strategy_of(config).promise == "rounding"
     resident = Comparison("in float32 with all rows resident", 0.0)
@@ -145,17 +152,17 @@ class _Pair:
     def __init__(self, dataset: Dataset, config: Config, kernels: str | None = None) -> None:
         self.dataset, self.config = dataset, config
         model, other = (build.model_of(config, dataset) for _ in range(2))
-        tier_sizes = build.tier_sizes_of(config, model.layout, dataset)
-        self.order = build.arranged(config, model.layout, dataset, tier_sizes)
-        self.placement = build.tiered_of(config, model.layout, dataset, tier_sizes)
-        self.resident: Placement = build.placement_of(model.layout, dataset)
+        tier_sizes = tier_sizes_of(config, model.layout, dataset)
+        self.order = build.run_order(config, model.layout, dataset, tier_sizes)
+        self.placement = placement_for(config, model.layout, dataset, tier_sizes)
+        self.resident: Placement = slow_placement(model.layout, dataset)
         self.ours = build.engine_of(config, model, 0, tier_sizes=tier_sizes)
         self.placed: Placement = self.resident
         if kernels is not None or not gpu.uses_gpu(config, tier_sizes):
             self.theirs = build.engine_of(config, other, 0, kernels=kernels)
         else:
             # The same kernels with every row on the device.
-            whole = build.everything(model.layout)
+            whole = all_rows_resident(model.layout)
             self.theirs = build.engine_of(config, other, 0, tier_sizes=whole)
             singles = [column.name for column in dataset.schema.singles]
             self.placed = Tiered(model.layout, singles, whole, window=1)
@@ -176,7 +183,7 @@ class _Pair:
             ours = Planner(self.placement).plans(_copied(islice(loader, steps), read))
             self.theirs.tables.keep(self.placed.resident_rows())
             theirs = Planner(self.placed).plans(_emptied(read))
-            for plan in gpu.prepared_one_by_one(self.ours, ours, self._factor):
+            for plan in prefetch_rows(self.ours, ours, self._factor):
                 if each_step:
                     self._from_common_state()
                 self._step(self.ours, plan)

@@ -42,7 +42,8 @@ def profile(
     """
     from slipstream.analyze.profile.profile import profile as profile_of
     from slipstream.data.dataset import Dataset
-    from slipstream.training.build import model_of, order_of
+    from slipstream.training.build import model_of
+    from slipstream.training.example_order import order_of
 
     if options.file is None and options.flags["placement.fast_memory"] is None:
         options.flags["placement.fast_memory"] = "auto"

@@ -21,7 +21,7 @@ from slipstream.errors import SlipstreamError
 from slipstream.number_format import compact, duration
 
 if TYPE_CHECKING:
-    from slipstream.training.progress import Report
+    from slipstream.training.progress import Progress
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -191,7 +191,7 @@ def training_progress(
     *,
     every: float = 10.0,
     clock: Callable[[], float] = time.monotonic,
-) -> Iterator[Callable[[Report], None]]:
+) -> Iterator[Callable[[Progress], None]]:
     """Show the reports of a training: one live line, or plain lines where the line cannot change.
 
     Args:
@@ -203,14 +203,14 @@ def training_progress(
     live = can_redraw(console)
     interval = _LIVE_EVERY if live else every
     shown = clock() - (interval if live else 0)
-    unseen: Report | None = None
+    unseen: Progress | None = None
     columns = (bars.TextColumn("{task.description}", table_column=Column(no_wrap=True)),)
     with bars.Progress(
         *columns, console=console, auto_refresh=False, transient=True, disable=not live
     ) as bar:
         task = bar.add_task("")
 
-        def update(report: Report) -> None:
+        def update(report: Progress) -> None:
             nonlocal shown, unseen
             unseen = report
             if clock() - shown < interval:
@@ -228,13 +228,13 @@ def training_progress(
                 console.print(training_line(unseen), soft_wrap=True, highlight=False)
 
 
-def training_line(report: Report) -> str:
+def training_line(report: Progress) -> str:
     """A report in one line, the most important first: a narrow terminal cuts off the end.
 
     Example:
-        >>> from slipstream.training.progress import Report
+        >>> from slipstream.training.progress import Progress
         >>> scores = {"logloss": 0.4512, "auc": 0.7891}
-        >>> report = Report("train", 1_200_000, 4_800_000, rate=24_000, scores=scores)
+        >>> report = Progress("train", 1_200_000, 4_800_000, rate=24_000, scores=scores)
         >>> training_line(report)
         'train 25 %  loss 0.4512  2 min 30 s left  AUC 0.7891  24 k/s  1.2 M of 4.8 M examples'
     """

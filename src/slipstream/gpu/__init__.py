@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     )
     from slipstream.gpu.planning.plan_queue import (
         prepared_in_thread,
-        prepared_one_by_one,
         prepared_plans,
     )
     from slipstream.gpu.step.graph_engine import build_graph_engine
@@ -58,7 +57,6 @@ __all__ = [
     "peak_memory",
     "plans_in_threads",
     "prepared_in_thread",
-    "prepared_one_by_one",
     "prepared_plans",
     "read_ahead_bytes",
     "reset_peak_memory",
@@ -99,7 +97,6 @@ _WHERE = {
     ),
     "planning.plan_queue": (
         "prepared_in_thread",
-        "prepared_one_by_one",
         "prepared_plans",
     ),
     "step.graph_engine": ("build_graph_engine",),

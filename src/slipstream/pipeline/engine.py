@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -18,6 +19,8 @@ from slipstream.tables.tables import Embeddings
 
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 """The loss of a batch from its logits, labels, weights, and what is added to logits."""
+PREPARED = 3
+"""Plans whose rows are fetched ahead; on a GPU, so many groups of plans."""
 Scored = tuple[Batch, Tensor]
 """A batch and its logits."""
 
@@ -29,13 +32,15 @@ class StepResult(NamedTuple):
         loss: The loss of its batch.
         logits: The logits of its examples, computed before the update.
         plan: The plan of the batch.
-        needs: How many distinct rows it needed, if only the device could count them; else 0.
+        unplanned_lookups: The distinct rows that it needed, if only the device could count them.
+        before: The position before the step; the training loop fills it in.
     """
 
     loss: float
     logits: Tensor
     plan: Plan
-    needs: int = 0
+    unplanned_lookups: int = 0
+    before: int = 0
 
 
 class Engine:
@@ -157,6 +162,26 @@ class Engine:
         with torch.no_grad():
             embedded = self.tables.lookup(plan.groups, gradients=False)
             return self.dense.logits(plan.dense, embedded, train=False).cpu()
+
+
+def prefetch_rows(
+    engine: Engine, plans: Iterator[Plan], factor: Callable[[Plan], float]
+) -> Iterator[Plan]:
+    """The plans, each after the engine began to fetch the rows of it and of the next few.
+
+    Args:
+        engine: Fetches the rows.
+        plans: The plans.
+        factor: The factor of all learning rates in the step of a plan.
+    """
+    prepared: deque[Plan] = deque()
+    while True:
+        while len(prepared) < PREPARED and (plan := next(plans, None)) is not None:
+            engine.prepare(plan, factor(plan))
+            prepared.append(plan)
+        if not prepared:
+            return
+        yield prepared.popleft()
 
 
 def loss_of(logits: Tensor, plan: Plan, first: int = 0, last: int | None = None) -> Tensor:

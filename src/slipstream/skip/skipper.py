@@ -13,6 +13,7 @@ from torch import Tensor
 
 from slipstream.data.batch import Batch
 from slipstream.order import Order
+from slipstream.pipeline.engine import StepResult
 from slipstream.skip.calendar import Due, DueSteps
 from slipstream.skip.classifier import Classifier
 from slipstream.skip.context import used_up
@@ -23,7 +24,7 @@ from slipstream.skip.history import SkipHistory
 from slipstream.skip.order import SkippingOrder
 from slipstream.skip.outcome import sentence
 from slipstream.skip.rule import Candidates, RowTables, SkipRule
-from slipstream.skip.steps import FinishedStep, StepGroup, groups
+from slipstream.skip.steps import StepGroup, groups
 from slipstream.tables.plan import Masks, Plan
 
 _COMPENSATED = 0.5  # of the target at most, in a decision
@@ -65,7 +66,7 @@ class Skipper:
         self._masks: tuple[int, Masks | None] = (0, None)
 
     def update(
-        self, steps: Sequence[FinishedStep], is_due: Callable[[Plan], bool] = lambda _: True
+        self, steps: Sequence[StepResult], is_due: Callable[[Plan], bool] = lambda _: True
     ) -> list[dict[str, Any]]:
         """Learn from steps, and take the decisions that are due; returns the lines to report.
 

@@ -8,30 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from slipstream.arrays import Array
+from slipstream.pipeline.engine import StepResult
 from slipstream.tables.plan import Plan
 
 _AT_ONCE = 1 << 18  # examples of a group: larger ones cost memory and save little time
-
-
-class FinishedStep(NamedTuple):
-    """The result of a step.
-
-    Args:
-        plan: The plan of the step.
-        before: The position before it.
-        logits: The predictions of its examples, before any update.
-    """
-
-    plan: Plan
-    before: int
-    logits: Tensor
 
 
 class StepGroup:
@@ -41,7 +26,7 @@ class StepGroup:
         steps: Their results.
     """
 
-    def __init__(self, steps: Sequence[FinishedStep]) -> None:
+    def __init__(self, steps: Sequence[StepResult]) -> None:
         self.steps, self.decision, self.last = steps, steps[0].plan.decision, steps[-1]
         self._plans = [step.plan for step in steps]
 
@@ -78,7 +63,7 @@ def log_loss(logits: Array, labels: Array) -> Array:
 
 
 def groups(
-    steps: Sequence[FinishedStep], is_due: Callable[[Plan], bool], per_epoch: int
+    steps: Sequence[StepResult], is_due: Callable[[Plan], bool], per_epoch: int
 ) -> Iterator[StepGroup]:
     """Groups of steps in which something is due after the last step at most.
 
@@ -89,7 +74,7 @@ def groups(
         is_due: Whether something may be due after the step of a plan.
         per_epoch: Examples of an epoch.
     """
-    group: list[FinishedStep] = []
+    group: list[StepResult] = []
     kind: tuple[int, ...] = ()
     for step in steps:
         end, epoch = step.plan.next_position, max(1, per_epoch)

@@ -1,11 +1,8 @@
-"""Puts the parts of a training together, as a configuration says."""
+"""Builds the model, the engine and the order of examples that a configuration describes."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -15,30 +12,22 @@ from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.errors import ConfigError
 from slipstream.models import MODELS, Model, build_model
-from slipstream.order import SEGMENT, Apart, InputOrder, Order, Rates, example_number
+from slipstream.order import SEGMENT, Apart, Order, Rates
 from slipstream.pipeline.dense import DensePart, worth_compiling
 from slipstream.pipeline.engine import Engine
-from slipstream.pipeline.place.accesses import Popularity, accesses_of
 from slipstream.pipeline.place.budget import (
-    auto_bytes,
-    divide_budget,
-    least_bytes,
     too_small_for_all,
 )
 from slipstream.pipeline.place.hot import HotInputs
-from slipstream.pipeline.place.popularity import Refresh
 from slipstream.pipeline.place.tier import TierSize
-from slipstream.pipeline.place.tiered import Tiered
-from slipstream.pipeline.place.working_set import WorkingSet, working_set_bound, working_set_of
-from slipstream.pipeline.strategies import TierPolicy, default_strategy, strategy_of
+from slipstream.pipeline.strategies import strategy_of
 from slipstream.skip import rule_choice
-from slipstream.skip.accesses import AccessReader
-from slipstream.skip.hot import HotRows, hot_rows
-from slipstream.tables.no_cache import NoCache
-from slipstream.tables.plan import Placement
-from slipstream.tables.sizes import all_bytes, budget_bytes, row_bytes
+from slipstream.skip.hot import HotRows
+from slipstream.tables.sizes import row_bytes
 from slipstream.tables.spec import Layout
 from slipstream.tables.tables import Embeddings
+from slipstream.training.example_order import hot_rows_of, order_of
+from slipstream.training.placement import fast_bytes, tier_sizes_for, working_set
 
 COUNTED = 1 << 20
 _OWN_KERNELS_DIM = 64  # up to which DLRM's interaction is a kernel of its own
@@ -69,52 +58,32 @@ def check(config: Config, dataset: Dataset) -> None:
     rule_choice(chosen.skipping, config.skip.options, chosen.ordering)  # an error, if it is wrong
     if chosen.placement is not None or chosen.ordering == "apart":
         layout = model_of(config, dataset).layout
-        needed = working_set(config, layout, dataset)
+        rows = working_set(config, layout, dataset)
         budget = fast_bytes(config, layout, dataset)
-        if (error := too_small_for_all(row_bytes(layout), needed, budget)) is not None:
+        if (error := too_small_for_all(row_bytes(layout), rows, budget)) is not None:
             raise ConfigError(error)
 
 
-def order_of(config: Config, dataset: Dataset) -> InputOrder:
-    """In what order the inputs of the training part come, as far as they are not rearranged."""
-    rows = len(dataset.train)
-    return InputOrder(
-        rows,
-        seed=config.seed if config.shuffle else None,
-        epochs=config.epochs,
-        start=example_number(config.start, rows),
-        stop=None if config.stop is None else example_number(config.stop, rows),
-    )
-
-
-def arranged(
+def run_order(
     config: Config,
     layout: Layout,
     dataset: Dataset,
     tier_sizes: Sequence[TierSize] | None,
     hot: HotRows | None = None,
 ) -> Order:
-    """The order of a run: as it is, or with hot and cold inputs apart."""
+    """The order of examples in a run: as it is, or with hot and cold examples apart."""
     base, chosen = order_of(config, dataset), strategy_of(config)
     if chosen.ordering == "cold-first":
-        hot = hot or hot_of(config, layout, dataset)
+        hot = hot or hot_rows_of(config, layout, dataset)
         return Apart(base, hot, max(1, base.per_epoch), Rates(fixed=100), hot.digest)
     if chosen.ordering != "apart":
         return base
     if tier_sizes is None or chosen.placement is None or not chosen.placement.keep:
-        tier_sizes = _tier_sizes(config, layout, dataset, keep=True, window=1)
-    kept = HotInputs(dataset.train, layout, [tier_size.keep for tier_size in tier_sizes])
+        tier_sizes = tier_sizes_for(config, layout, dataset, keep=True, window=1)
+    hot_inputs = HotInputs(dataset.train, layout, [tier_size.keep for tier_size in tier_sizes])
     lag = gpu.least_ordering_lag(config, base)
-    return Apart(base, kept, SEGMENT * config.batch_size, Rates(lag), kept.digest)
-
-
-def hot_of(config: Config, layout: Layout, dataset: Dataset) -> HotRows:
-    """The hot rows as skipping has them: by a sample of accesses."""
-    chosen = strategy_of(config)
-    options = rule_choice(chosen.skipping, config.skip.options, chosen.ordering).hot
-    order = order_of(config, dataset)
-    trained = range(order.start, order.start + order.per_epoch)
-    return hot_rows(AccessReader(dataset.train), layout, options, config.seed, trained)
+    segment = SEGMENT * config.batch_size
+    return Apart(base, hot_inputs, segment, Rates(lag), hot_inputs.digest)
 
 
 def model_of(config: Config, dataset: Dataset) -> Model:
@@ -143,7 +112,7 @@ def engine_of(
     fresh: bool = True,
     tier_sizes: Sequence[TierSize] | None = None,
     kernels: str | None = None,
-    say: Callable[[str], None] = lambda _: None,
+    on_message: Callable[[str], None] = lambda _: None,
 ) -> Engine:
     """The tables and the dense part of a model, ready to be stepped.
 
@@ -154,7 +123,7 @@ def engine_of(
         fresh: Whether to fill the tables with first values.
         tier_sizes: The fast tier of each group; None without one.
         kernels: cpu, reference or gpu; None chooses.
-        say: Told a sentence that a user should see.
+        on_message: Called with a sentence that a user should see.
     """
     kernels = kernels or ("gpu" if gpu.uses_gpu(config, tier_sizes) else "cpu")
     slots = None if tier_sizes is None else [tier_size.slots for tier_size in tier_sizes]
@@ -164,7 +133,7 @@ def engine_of(
         model = model.double()  # rows for checks, and a dense part that is as exact
     if kernels == "gpu" and tier_sizes is not None:
         return gpu.build_graph_engine(
-            config, model, tier_sizes, seed=seed, parts=parts_of(config), say=say
+            config, model, tier_sizes, seed=seed, parts=parts_of(config), on_message=on_message
         )
     device = config.device if kernels == "cpu" else "cpu"  # the reference is plain all through
     tables = Embeddings(model.layout, seed=seed, slots=slots, engine=kernels, device=device)
@@ -185,123 +154,6 @@ def compiles(config: Config, steps: int) -> bool:
 def parts_of(config: Config) -> int:
     """Parts of a batch."""
     return 2 if strategy_of(config).ordering == "split" else 1
-
-
-def everything(layout: Layout) -> list[TierSize]:
-    """A fast tier that all rows stay in."""
-    return [TierSize(group.rows, np.arange(group.rows)) for group in layout.groups]
-
-
-def tier_sizes_of(config: Config, layout: Layout, dataset: Dataset) -> list[TierSize] | None:
-    """The fast tier of each group; None for a strategy without one."""
-    tier = strategy_of(config).placement
-    if tier is None:
-        return None
-    window = gpu.window_of(config)
-    return _tier_sizes(config, layout, dataset, keep=tier.keep, window=window)
-
-
-def fast_bytes(config: Config, layout: Layout, dataset: Dataset) -> int:
-    """The bytes of the fast tier."""
-
-    def auto() -> int:
-        largest = working_set(config, layout, dataset).largest
-        return auto_bytes(Popularity.of(layout, dataset.counts), largest)
-
-    return budget_bytes(config.placement.fast_memory, layout, auto)
-
-
-def working_set(config: Config, layout: Layout, dataset: Dataset) -> WorkingSet:
-    """The most rows that a batch needs, or an upper bound where the fast tier is large.
-
-    All batches are read only if the bound is more than a small part of the fast tier. If hot and
-    cold examples are trained apart, these are the batches in the order of the data set, because
-    which examples are hot depends on the rows in the fast tier.
-    """
-    lists = dataset.manifest.parts["train"].lists
-    longest = {name: stats.longest for name, stats in lists.items()}
-    bound = working_set_bound(layout, config.batch_size, longest)
-    budget = budget_bytes(config.placement.fast_memory, layout, lambda: all_bytes(layout))
-    if _SMALL_BATCH * least_bytes(row_bytes(layout), bound.largest) <= budget:
-        return bound
-    return working_set_of(layout, dataset, config.batch_size, order_of(config, dataset))
-
-
-def tiered_of(
-    config: Config, layout: Layout, dataset: Dataset, tier_sizes: Sequence[TierSize] | None
-) -> Placement:
-    """Where the rows of the tables live when a batch is trained."""
-    tier = strategy_of(config).placement
-    if tier is None or tier_sizes is None:
-        return placement_of(layout, dataset)
-    singles = [column.name for column in dataset.schema.singles]
-    window, split = gpu.window_of(config), strategy_of(config).ordering == "split"
-    if device_finishes(config, layout, dataset, tier_sizes):
-        return gpu.device_placement(config, layout, singles, tier_sizes)
-    return Tiered(
-        layout,
-        singles,
-        _learned(tier_sizes) if tier.learning else tier_sizes,
-        window,
-        refresh=_refresh(config, tier, layout, dataset, tier_sizes) if tier.keep else None,
-        split=split,
-    )
-
-
-def device_finishes(
-    config: Config, layout: Layout, dataset: Dataset, tier_sizes: Sequence[TierSize]
-) -> bool:
-    """Whether a GPU finds kept rows by itself, so that plans say little."""
-    tier = strategy_of(config).placement
-    singles = [column.name for column in dataset.schema.singles]
-    changes = tier is None or tier.learning
-    if changes or strategy_of(config).ordering == "split":
-        return False
-    return gpu.device_finds_rows(config, layout, singles, tier_sizes)
-
-
-def _learned(tier_sizes: Sequence[TierSize]) -> list[TierSize]:
-    """The same fast tier with nothing in it at the start."""
-    return [replace(tier_size, keep=tier_size.keep[:0]) for tier_size in tier_sizes]
-
-
-def _refresh(
-    config: Config,
-    tier: TierPolicy,
-    layout: Layout,
-    dataset: Dataset,
-    tier_sizes: Sequence[TierSize],
-) -> Refresh:
-    """When the kept rows of a tier are chosen anew."""
-    return Refresh.of(
-        tier.refresh,
-        order_of(config, dataset).per_epoch / config.batch_size,
-        [len(tier_size.keep) for tier_size in tier_sizes],
-        learning=tier.learning,
-        known=None if tier.learning else accesses_of(layout, dataset.counts),
-        counted=len(dataset.train) / config.batch_size,
-    )
-
-
-def placement_of(layout: Layout, dataset: Dataset) -> NoCache:
-    """Where the rows of the tables are when nothing moves: all in the slow store."""
-    return NoCache(layout, [column.name for column in dataset.schema.singles])
-
-
-def _tier_sizes(
-    config: Config, layout: Layout, dataset: Dataset, *, keep: bool, window: int
-) -> list[TierSize]:
-    return divide_budget(
-        layout,
-        dataset.counts,
-        len(dataset.train),
-        fast_bytes(config, layout, dataset),
-        keep=keep,
-        batch_size=config.batch_size,
-        window=window,
-        needed=working_set(config, layout, dataset),
-        apart=strategy_of(config).apart,
-    )
 
 
 def longest(dataset: Dataset) -> dict[str, int]:
@@ -329,19 +181,3 @@ def dense_statistics(dataset: Dataset) -> tuple[list[float], list[float]]:
     values: Array = np.concatenate([np.asarray(run.dense, dtype=np.float64) for run in runs])
     deviation = values.std(axis=0)
     return values.mean(axis=0).tolist(), np.where(deviation > 0, deviation, 1.0).tolist()
-
-
-def steps_of(config: Config, order: InputOrder) -> int:
-    """Steps of the whole run."""
-    return math.ceil(len(order) / config.batch_size)
-
-
-def about(config: Config, dataset: Dataset) -> dict[str, Any]:
-    """What a run was: the first lines of its summary."""
-    return {
-        "strategy": config.strategy or default_strategy(config.device),
-        "model": config.model.name,
-        "dataset": str(dataset.folder.absolute()) if dataset.folder else "in memory",
-        "seed": config.seed,
-        "device": config.device,
-    }

@@ -22,8 +22,8 @@ from slipstream.pipeline.strategies import strategy_of
 from slipstream.tables.module import EmbeddingTables
 from slipstream.tables.plan import Plan, Planner
 from slipstream.tables.spec import Embedded
-from slipstream.training import build
-from slipstream.training.reading import loader_of
+from slipstream.training.example_order import loader_of, order_of, steps_of
+from slipstream.training.placement import placement_for, tier_sizes_of
 
 OwnLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """The loss of a batch: of what the module gives, the labels and the weights of the inputs."""
@@ -73,7 +73,7 @@ class CapturedStep:
         config: batch_size, device, precision, compile, epochs, start, stop, shuffle and seed; dense
             (how weights move), schedule, and placement (the fast tier). Its other keys are not for
             modules of your own.
-        say: Told a sentence that a user should see.
+        on_message: Called with a sentence that a user should see.
 
     Example:
         >>> import torch
@@ -98,17 +98,17 @@ class CapturedStep:
         loss: OwnLoss | None = None,
         *,
         config: Config | None = None,
-        say: Callable[[str], None] = lambda _: None,
+        on_message: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._dataset, self._tables, self._say = dataset, tables, say
+        self._dataset, self._tables, self._on_message = dataset, tables, on_message
         self._config = _checked(config or Config(), dataset, tables)
         self._loss = loss or _mean_logloss
-        self._order = build.order_of(self._config, dataset)
+        self._order = order_of(self._config, dataset)
         gpu.use_device(self._config)
         self.recorded = gpu.uses_gpu(self._config, [])
         """Whether steps are recorded, as far as the module allows it."""
         if not self.recorded:
-            say(_NOT_RECORDED.format(device=self._config.device))
+            on_message(_NOT_RECORDED.format(device=self._config.device))
         adapter = _ByColumn(module, tables)
         if any(table.storage == "fp64" for table in tables.layout.tables):
             adapter = adapter.double()
@@ -116,7 +116,7 @@ class CapturedStep:
             adapter,
             self._config.dense,
             self._config.precision,
-            worth_compiling(self._config, build.steps_of(self._config, self._order)),
+            worth_compiling(self._config, steps_of(self._config, self._order)),
             device=self._config.device,
             optimizer=gpu.weight_optimizer(self._config.device, captured=self.recorded),
         )
@@ -149,7 +149,7 @@ class CapturedStep:
 
     def _recorded(self) -> Iterator[CapturedResult]:
         config, layout = self._config, self._tables.layout
-        tier_sizes = build.tier_sizes_of(config, layout, self._dataset)
+        tier_sizes = tier_sizes_of(config, layout, self._dataset)
         assert tier_sizes is not None, "the strategy was checked to have a fast tier"
         rows = self._tables._embeddings
         engine = gpu.build_graph_engine(
@@ -157,13 +157,13 @@ class CapturedStep:
             self._dense.model,
             tier_sizes,
             seed=None,
-            say=self._say,
+            on_message=self._on_message,
             tables=rows,
             dense=self._dense,
             loss=self._checked_loss,
             one_by_one=True,
         )
-        placement = build.tiered_of(config, layout, self._dataset, tier_sizes)
+        placement = placement_for(config, layout, self._dataset, tier_sizes)
         try:
             engine.tables.keep(placement.resident_rows(), self._tables.steps)
             with ExitStack() as stack:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from slipstream.data.batch import Batch
 from slipstream.errors import SlipstreamError
-from slipstream.tables.plan import Plan
+from slipstream.pipeline.engine import StepResult
 
 _REMEDY = (
     "Try a lower learning rate (dense.lr, embedding.lr), warm-up (schedule.warmup_inputs) or "
@@ -19,14 +19,13 @@ class DivergedError(SlipstreamError):
     """The loss or a prediction is no longer a number."""
 
 
-def diverged_in(
-    plan: Plan, loss: float, logits: Tensor, position: int, *, moved: bool = False
-) -> DivergedError:
+def diverged_in(result: StepResult, *, updated: bool = False) -> DivergedError:
     """The error for the loss of a step: names the batch and its first bad example."""
+    plan, position = result.plan, result.before
     effect = (
-        "Only checkpoints from before it are good." if moved else "It did not change any weight."
+        "Only checkpoints from before it are good." if updated else "It did not change any weight."
     )
-    bad = ~torch.isfinite(logits[: plan.n_valid])
+    bad = ~torch.isfinite(result.logits[: plan.n_valid])
     first_bad = ""
     if 0 < int(bad.sum()) < plan.n_valid:
         first = int(plan.numbers[: plan.n_valid][bad][0])
@@ -34,7 +33,7 @@ def diverged_in(
             f"{int(bad.sum()):,} of them have no finite prediction, the first is input {first:,}. "
         )
     return DivergedError(
-        f"The loss of step {plan.step} is {loss}: the batch of {plan.n_valid:,} inputs at "
+        f"The loss of step {plan.step} is {result.loss}: the batch of {plan.n_valid:,} inputs at "
         f"positions {position:,} to {plan.next_position:,}, which begins with input "
         f"{int(plan.numbers[0]):,} of the training part. {effect} {first_bad}"
         f"{_remedy(plan.dense[: plan.n_valid][bad])}"

@@ -25,8 +25,10 @@ from slipstream.tables.spec import Layout
 from slipstream.tables.store import Record
 from slipstream.training import build
 from slipstream.training.checkpoint.save import RANGE_BYTES
+from slipstream.training.complete_config import config_of_run
 from slipstream.training.evaluation import auc_mode
-from slipstream.training.resolved import resolved
+from slipstream.training.example_order import order_of
+from slipstream.training.placement import device_finds_rows, tier_sizes_of
 from slipstream.training.step_memory import step_bytes, without_values
 
 MIB = 1 << 20
@@ -79,10 +81,10 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
     """
     build.check(config, dataset)
     model = without_values(lambda: build.model_of(_without_statistics(config), dataset))
-    layout, order = model.layout, build.order_of(config, dataset)
-    decided = resolved(config, order)
+    layout, order = model.layout, order_of(config, dataset)
+    decided = config_of_run(config, order)
     config = config.replace(skip=decided.skip)
-    tiers = build.tier_sizes_of(config, layout, dataset)
+    tiers = tier_sizes_of(config, layout, dataset)
     on_device = config.device != "cpu"
     weights = sum(weight.numel() for weight in model.parameters())
     states, rows = _STATES[config.dense.optimizer], all_row_bytes(layout)
@@ -128,7 +130,7 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
             step,
             popularity=Popularity.of(layout, dataset.counts),
             examples=len(dataset.train),
-            finished=tiers is not None and build.device_finishes(config, layout, dataset, tiers),
+            finished=tiers is not None and device_finds_rows(config, layout, dataset, tiers),
         )
     optional = ("fast", "skipping", "start", "pinned")
     host = {part: bytes_ for part, bytes_ in host.items() if bytes_ or part not in optional}
@@ -172,7 +174,7 @@ def _fast(
         for tier, group in zip(tiers, layout.groups, strict=True)
     )
     row = _TIER_ROW + (_RANKED_ROW if any(len(tier.keep) for tier in tiers) else 0)
-    steps = math.ceil(len(build.order_of(config, dataset)) / config.batch_size)
+    steps = math.ceil(len(order_of(config, dataset)) / config.batch_size)
     window = min(gpu.window_of(config), steps) * config.batch_size
     in_window = math.ceil(window * (_PLAN_IN_WINDOW * lookups + example))
     return slots + row * sum(group.rows for group in layout.groups) + in_window
@@ -188,7 +190,7 @@ def _loader(
     batches = loaders * at_once * (math.ceil((_READ_AHEAD + 1) / at_once) + 2)
     total = batches * config.batch_size * example
     if strategy_of(config).ordering == "cold-first":  # an epoch's order before and after
-        total += 17 * build.order_of(config, dataset).per_epoch
+        total += 17 * order_of(config, dataset).per_epoch
     return math.ceil(total)
 
 
@@ -227,7 +229,7 @@ def _skipping(layout: Layout, dataset: Dataset, config: Config) -> int:
     choice = rule_choice(chosen.skipping, config.skip.options, chosen.ordering)
     if choice.kind is None:
         return 0
-    keys, order, decisions = config.skip, build.order_of(config, dataset), 2
+    keys, order, decisions = config.skip, order_of(config, dataset), 2
     if getattr(choice.options, "repeat", True):
         assert keys.lag is not None, "`resolved` sets it"
         target = max(keys.target_schedule or (keys.target,))

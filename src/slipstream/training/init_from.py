@@ -46,7 +46,7 @@ class WarmStart:
         run: The folder of the other run.
         model: The new model.
         dataset: The data set that the new model will be trained on.
-        say: Receives sentences for the user.
+        on_message: Receives sentences for the user.
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class WarmStart:
         run: str | Path,
         model: Model,
         dataset: Dataset,
-        say: Callable[[str], None] = lambda _: None,
+        on_message: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self.run, self._say = run, say
+        self.run, self._on_message = run, on_message
         other = Run.open(Path(run))
         self._checkpoint = newest_checkpoint(other)
         for warning in self._checkpoint.warnings:
-            say(warning)
+            on_message(warning)
         try:
             weights_for(model, dense_of(self._checkpoint))
         except ConfigError as error:
@@ -89,7 +89,7 @@ class WarmStart:
                 tables[table.name] = {"rows": table.rows, "copied": count}
         position = self._checkpoint.state["training"]["position"]
         counts = ", ".join(f"{n} {c['copied']:,} of {c['rows']:,}" for n, c in tables.items())
-        self._say(f"Rows copied from {self.run}, as of input {position:,}: {counts}.")
+        self._on_message(f"Rows copied from {self.run}, as of input {position:,}: {counts}.")
         return {"run": str(self.run), "position": position, "tables": tables}
 
     def _check(self, table: TableSpec) -> None:
@@ -117,11 +117,11 @@ def with_full_path(config: Config, folder: Path | None) -> Config:
 
 
 def warm_start(
-    config: Config, model: Model, dataset: Dataset, say: Callable[[str], None]
+    config: Config, model: Model, dataset: Dataset, on_message: Callable[[str], None]
 ) -> WarmStart | None:
     """The warm start of a configuration with `init_from`; None without."""
     run = config.init_from
-    return None if run is None else WarmStart(run, model, dataset, say)
+    return None if run is None else WarmStart(run, model, dataset, on_message)
 
 
 class _Matcher:

@@ -1,4 +1,4 @@
-"""Trains a model on a data set, into a folder: from what was asked for to the summary."""
+"""Trains a model on a data set, into a folder: from the configuration to the summary."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ import torch
 from slipstream import gpu
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
-from slipstream.training import build
+from slipstream.training.build import check, model_of
+from slipstream.training.complete_config import config_of_run, config_to_resume
 from slipstream.training.diverged import DivergedError
 from slipstream.training.estimate import does_not_fit
+from slipstream.training.example_order import order_of
 from slipstream.training.init_from import warm_start, with_full_path
 from slipstream.training.process_memory import retain_freed_memory
-from slipstream.training.resolved import resolved
-from slipstream.training.resume import to_go_on_from, to_go_on_with
+from slipstream.training.resume import checkpoint_to_resume
 from slipstream.training.run import Run
-from slipstream.training.state import Hooks, State, StoppedError
+from slipstream.training.state import Hooks, RunState, StoppedError
 from slipstream.training.trainer import Trainer
 
-__all__ = ["DivergedError", "Hooks", "State", "StoppedError", "Trainer", "train"]
+__all__ = ["DivergedError", "Hooks", "RunState", "StoppedError", "Trainer", "train"]
 
 
 def train(
@@ -37,12 +38,12 @@ def train(
     """Train a model on a data set, into a folder.
 
     Args:
-        dataset: What to train on.
-        config: How.
+        dataset: The data set.
+        config: The configuration.
         out: The folder of the run.
-        resume: Go on with the run that is there, from its newest checkpoint.
-        force: Replace a run that is there.
-        hooks: What to tell, and whether to stop.
+        resume: Continue the run in the folder, from its newest checkpoint.
+        force: Replace a run in the folder.
+        hooks: Functions that the run calls: for progress, messages, metrics, and to stop it.
 
     Returns:
         The summary, as it is in the folder.
@@ -57,41 +58,41 @@ def train(
     config = with_full_path(config, None if resume else folder)
     run = Run.open(folder) if resume else Run(folder)
     if resume:
-        config = to_go_on_with(run, config)
+        config = config_to_resume(run.config, config, folder)
     else:
         run.check_replaceable(force)
-    # Everything that can be wrong with what was asked for is found before the folder is touched.
+    # All errors of the configuration are raised before the folder is changed.
     gpu.check_device(config)
     gpu.use_device(config)
-    build.check(config, dataset)
-    order = build.order_of(config, dataset)
-    config = resolved(config, order)
+    check(config, dataset)
+    order = order_of(config, dataset)
+    config = config_of_run(config, order)
     if dataset.folder is not None:
         config = config.replace(data=str(dataset.folder.absolute()))
-    model = build.model_of(config, dataset)
-    warm = None if resume else warm_start(config, model, dataset, hooks.say)
+    model = model_of(config, dataset)
+    warm = None if resume else warm_start(config, model, dataset, hooks.on_message)
     retain_freed_memory()
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     with ExitStack() as stack:
         stack.enter_context(run.claimed())
-        found = None
+        checkpoint = None
         if resume:
             summary = run.summary if run.config.epochs == config.epochs else None
             if summary is not None:
-                hooks.say(f"The run in {out} has already ended.")
+                hooks.on_message(f"The run in {out} has already ended.")
                 return summary
-            found = to_go_on_from(run, config, dataset, len(order), hooks.say)
-            warm = None if found else warm_start(config, model, dataset, hooks.say)
+            checkpoint = checkpoint_to_resume(run, config, dataset, len(order), hooks.on_message)
+            warm = None if checkpoint else warm_start(config, model, dataset, hooks.on_message)
         else:
             run.check_replaceable(force)
             run.begin(config)
         trainer = Trainer(dataset, config, run, hooks, stack, model)
         try:
-            trainer.start(found, warm)
+            trainer.start(checkpoint, warm)
             if run.config != config:
                 run.write_config(config)
-            trainer.run_through()
+            trainer.train()
             return trainer.finish()
         except torch.OutOfMemoryError as error:
             raise does_not_fit(dataset, config) from error

@@ -22,7 +22,7 @@ class Recent:
 
     Args:
         window_inputs: How many inputs count; 12 bytes each.
-        device: Where scores come from.
+        device: The device of the ring.
 
     Example:
         >>> recent = Recent(2)
@@ -41,7 +41,7 @@ class Recent:
         self._waiting_inputs = 0
 
     def add(self, logits: Tensor, labels: Tensor, weights: Tensor | None = None) -> None:
-        """Take the predictions of a batch that was trained, before it was."""
+        """Add the predictions of a batch, made before its update."""
         count = logits.numel()
         first = max(count - self.window_inputs, 0)
         while first < count:
@@ -56,33 +56,33 @@ class Recent:
             first = last
         self._added += count
 
-    def later(self, logits: Tensor, labels: Tensor, weights: Tensor, count: int) -> None:
-        """As `add`, of the first `count`, but copied only when it is asked for: they must stay.
+    def add_later(self, logits: Tensor, labels: Tensor, weights: Tensor, count: int) -> None:
+        """As `add` with the first `count`, but copied only when needed: they must not change.
 
-        Most batches are never copied, because others come before anyone asks.
+        Most batches are never copied, because later ones replace them first.
         """
         self._waiting.append((logits, labels, weights, count))
         self._waiting_inputs += count
         while self._waiting_inputs - self._waiting[0][3] >= self.window_inputs:
-            gone = self._waiting.popleft()[3]
-            self._waiting_inputs -= gone
-            self._added += gone
+            dropped = self._waiting.popleft()[3]
+            self._waiting_inputs -= dropped
+            self._added += dropped
 
     def _copy(self) -> None:
         waiting, self._waiting, self._waiting_inputs = self._waiting, deque(), 0
         if waiting:
             # At once: between two operations of torch another thread may go first.
             whole = (
-                [one if len(one) == count else one[:count] for one in some]
-                for *some, count in waiting
+                [values if len(values) == count else values[:count] for values in columns]
+                for *columns, count in waiting
             )
             self.add(*map(torch.cat, zip(*whole, strict=True)))
 
     def copy(self) -> Recent:
-        """The same window, which stays as it is now; nothing that was taken for later is copied."""
+        """The same window, which no longer changes; it shares the batches of `add_later`."""
         other = Recent.__new__(Recent)
         other.window_inputs, other._added = self.window_inputs, self._added
-        covered = self._waiting_inputs >= self.window_inputs  # what is in the ring does not count
+        covered = self._waiting_inputs >= self.window_inputs  # the ring is not used then
         other._ring = torch.empty_like(self._ring) if covered else self._ring.clone()
         other._waiting, other._waiting_inputs = deque(self._waiting), self._waiting_inputs
         return other
@@ -102,27 +102,27 @@ class Recent:
         In this order the sums, too, are the same wherever the ring begins. They are copied by few
         operations: between two of them another thread may go first.
         """
-        if self._waiting_inputs >= self.window_inputs:  # the ring has nothing that counts
+        if self._waiting_inputs >= self.window_inputs:  # the ring is not used
             parts: list[tuple[Array, ...]] = []
         else:
-            held = min(self._added, self.window_inputs)
-            start = self._added % self.window_inputs if held == self.window_inputs else 0
+            stop = min(self._added, self.window_inputs)
+            start = self._added % self.window_inputs if stop == self.window_inputs else 0
             ring = self._ring.cpu().numpy()
-            parts = [tuple(ring[:, start:held]), tuple(ring[:, :start])]
-        for *some, count in self._waiting:
-            parts.append(tuple(one.detach().cpu().numpy()[:count] for one in some))
+            parts = [tuple(ring[:, start:stop]), tuple(ring[:, :start])]
+        for *tensors, count in self._waiting:
+            parts.append(tuple(tensor.detach().cpu().numpy()[:count] for tensor in tensors))
         columns = zip(*parts, strict=True)
         joined = (np.concatenate(column)[-self.window_inputs :] for column in columns)
-        logits, labels, weights = (one.astype(np.float32, copy=False) for one in joined)
+        logits, labels, weights = (column.astype(np.float32, copy=False) for column in joined)
         return logits, labels, weights
 
     def state_dict(self) -> dict[str, Tensor]:
-        """All there is to go on from here, in this or another process."""
+        """The window, to continue in this or another process."""
         self._copy()
         return {"ring": self._ring.cpu().clone(), "added": torch.tensor(self._added)}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from the state of a window of the same size."""
+        """Continue with the state of a window of the same size."""
         if state["ring"].shape != self._ring.shape:
             raise ConfigError(
                 f"This state is one of a window of {state['ring'].shape[1]} inputs, not "

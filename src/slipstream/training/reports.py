@@ -1,4 +1,4 @@
-"""What a run reports on its way: lines in `metrics.jsonl`, and how far it is."""
+"""The reports of a run on its way: lines in `metrics.jsonl`, progress, and trackers."""
 
 from __future__ import annotations
 
@@ -14,65 +14,71 @@ from torch import Tensor
 from slipstream.config import Config
 from slipstream.tables.plan import Plan
 from slipstream.training.metrics import Scores
-from slipstream.training.progress import Pace, Report
+from slipstream.training.progress import Pace, Progress
 from slipstream.training.recent import Recent
 from slipstream.training.run import Lines, Run
-from slipstream.training.state import Hooks, State
+from slipstream.training.state import Hooks, RunState
 from slipstream.training.trackers import Tracker, open_trackers
 
+_REPORTS = 100  # lines of metrics.jsonl about training; a plot would not show more
 _RECENT = 1 << 16
 _PREFIX = "recent."
-_MOST_READY = 8  # figures that are worked out beside the steps: each keeps the last batches alive
+_MAX_PENDING = 8  # metrics that a thread computes at once: each keeps the last batches in memory
 
 
-class _Due(NamedTuple):
+def report_every(batch_size: int, total: int) -> int:
+    """Examples from one line about training to the next, in a run of `total` examples."""
+    return max(batch_size, total // _REPORTS)
+
+
+class _DueReport(NamedTuple):
     """A report that is still to be written.
 
     Args:
-        step: The last step that it is about.
-        line: What it says, but for its figures.
-        report: The same, to be told.
+        step: The last step that it covers.
+        line: Its line, without metrics.
+        progress: The same for the caller.
     """
 
     step: int
     line: dict[str, Any]
-    report: Report
+    progress: Progress
 
 
 class Reports:
-    """Reports of a run, in the order of what they are about.
+    """Writes the reports of a run in the order of their steps.
 
-    The steps of a GPU are under way when a report about them is due, and the AUC of the last inputs
-    takes as long as some of them. So nobody waits: when the last step of a report has said what it
-    has to, a thread works out the figures, and the report is written when these are there, or
-    before anything that follows it. Only who asks for more reports than can be worked out waits.
+    A GPU is still at work on the steps of a report when it is due, and the AUC of the last examples
+    takes as long as several steps. So training does not wait: once the last step of a report has
+    finished, a thread computes its metrics. The report is written when they are there, or before
+    anything that follows it.
 
     Args:
         run: The run's folder.
-        hooks: Who is told.
-        beside: Whether figures are worked out beside the steps.
-        stack: Closes what was opened.
+        hooks: Receive progress, messages and lines.
+        in_thread: Whether a thread computes metrics.
+        stack: Closes files and threads.
     """
 
-    def __init__(self, run: Run, hooks: Hooks, *, beside: bool, stack: ExitStack) -> None:
+    def __init__(self, run: Run, hooks: Hooks, *, in_thread: bool, stack: ExitStack) -> None:
         self._run, self._hooks, self._stack = run, hooks, stack
         self._recent, self._pace = Recent(_RECENT), Pace()
         self._trackers: dict[str, Tracker] = {}
-        self._told: Report | None = None
-        self._due: deque[_Due] = deque()
-        self._ready: dict[int, Future[Scores]] = {}  # figures, by the last step that is in them
-        self._beside = None
-        if beside:
-            self._beside = ThreadPoolExecutor(1, thread_name_prefix="slipstream-report")
-            stack.callback(self._beside.shutdown)
+        self._last: Progress | None = None
+        self._due: deque[_DueReport] = deque()
+        self._scores: dict[int, Future[Scores]] = {}  # by the last step that they cover
+        self._pool = None
+        if in_thread:
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="slipstream-report")
+            stack.callback(self._pool.shutdown)
 
     def open(self, length: int, config: Config, position: int) -> None:
-        """Begin or go on with `metrics.jsonl`, and open the trackers.
+        """Start or continue `metrics.jsonl`, and open the trackers.
 
         Args:
-            length: Bytes to keep of what is there.
+            length: Bytes of the file to keep.
             config: The configuration of the run, which names the trackers.
-            position: Where the run stands.
+            position: The position of the run.
         """
         folder = self._run.folder
         trackers = open_trackers(config.log.trackers, folder, config.to_mapping(), position)
@@ -80,9 +86,64 @@ class Reports:
         self._lines = Lines(folder, length)
         self._stack.callback(self._close_trackers)
         self._stack.callback(self._lines.close)
-        self._stack.callback(self._write_heard)
+        self._stack.callback(self._write_complete)
         if self._lines.missing:
-            self._hooks.say("metrics.jsonl has lost lines since the checkpoint; they stay lost.")
+            self._hooks.on_message(
+                "metrics.jsonl has lost lines since the checkpoint; they stay lost."
+            )
+
+    def add(self, plan: Plan, logits: Tensor, *, due: bool = False) -> None:
+        """Add the predictions of a batch before its update; `due` if a report follows it."""
+        n = plan.n_valid
+        if self._pool is None:
+            self._recent.add(logits[:n], plan.labels[:n], plan.weight[:n])
+            return
+        self._recent.add_later(logits, plan.labels, plan.weight, n)
+        if due:
+            self._scores[plan.step] = self._compute()
+
+    def add_progress(self, state: RunState, *, complete: bool = True) -> None:
+        """Add a report of the run's progress.
+
+        Args:
+            state: The state of the run.
+            complete: Whether the results of all steps are there; else the report waits for them.
+        """
+        speed = self._pace.rate(state.position, state.train_seconds)
+        progress = Progress("train", state.position, state.total, speed)
+        if complete and state.step not in self._scores:
+            self._scores[state.step] = self._compute()
+        self._due.append(_DueReport(state.step, state.line(), progress))
+        if self._pool is None:
+            self.write_due()
+
+    def write_due(self, *, wait: bool = True) -> None:
+        """Write the reports that are due and whose metrics are there; or wait for all."""
+        while self._due:
+            scores = self._scores.get(self._due[0].step)
+            late = len(self._scores) > _MAX_PENDING
+            if not wait and (scores is None or not (late or scores.done())):
+                return
+            assert scores is not None, "the results of all steps are there before a wait"
+            self._last = self._write_first()
+            self._hooks.on_progress(self._last)
+
+    def _write_first(self) -> Progress:
+        """Write the first report that is due."""
+        due = self._due.popleft()
+        scores = self._scores.pop(due.step).result()
+        self._write_line(due.line | scores)
+        return replace(due.progress, scores=scores)
+
+    def _write_complete(self) -> None:
+        """Write the reports of finished steps, which show what happened before an error."""
+        while self._due and self._due[0].step in self._scores:
+            self._write_first()
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Write a line behind those that are due before it."""
+        self.write_due()
+        self._write_line(line)
 
     def _write_line(self, line: Mapping[str, Any]) -> None:
         """Write a line of metrics, and pass it to the caller and to the trackers."""
@@ -92,94 +153,43 @@ class Reports:
             self._try_tracker(name, lambda tracker: tracker.log(line))
 
     def _try_tracker(self, name: str, action: Callable[[Tracker], None]) -> None:
-        """A run goes on without a tracker that fails."""
+        """Use a tracker; a run continues without a tracker that fails."""
         try:
             action(self._trackers[name])
         except Exception as error:
             del self._trackers[name]
-            self._hooks.say(f"The tracker {name} has failed and is not used any more: {error}")
+            self._hooks.on_message(
+                f"The tracker {name} has failed and is not used any more: {error}"
+            )
 
     def _close_trackers(self) -> None:
         for name in list(self._trackers):
             self._try_tracker(name, lambda tracker: tracker.close())
 
-    def hear(self, plan: Plan, logits: Tensor, *, due: bool = False) -> None:
-        """Take the predictions of a batch, before it was trained; `due` if a report follows it."""
-        n = plan.n_valid
-        if self._beside is None:
-            self._recent.add(logits[:n], plan.labels[:n], plan.weight[:n])
-            return
-        self._recent.later(logits, plan.labels, plan.weight, n)
-        if due:
-            self._ready[plan.step] = self._figures()
+    def repeat_last(self) -> None:
+        """Report the last progress again, after that of an evaluation."""
+        if self._last is not None:
+            self._hooks.on_progress(self._last)
 
-    def progress(self, state: State, *, heard: bool = True) -> None:
-        """Report where the run stands.
-
-        Args:
-            state: Where it stands.
-            heard: Whether all steps have said what they have to; else the report waits for that of
-                the last of them.
-        """
-        speed = self._pace.at(state.position, state.train_seconds)
-        report = Report("train", state.position, state.total, speed)
-        if heard and state.step not in self._ready:
-            self._ready[state.step] = self._figures()
-        self._due.append(_Due(state.step, state.line(), report))
-        if self._beside is None:
-            self.tell()
-
-    def tell(self, *, wait: bool = True) -> None:
-        """Write and tell the reports that are due and whose figures are there; or wait for all."""
-        while self._due:
-            figures = self._ready.get(self._due[0].step)
-            late = len(self._ready) > _MOST_READY
-            if not wait and (figures is None or not (late or figures.done())):
-                return
-            assert figures is not None, "all steps were heard before anything is waited for"
-            self._told = self._written()
-            self._hooks.report(self._told)
-
-    def _written(self) -> Report:
-        """The first report that is due, with its figures, once it is written."""
-        due = self._due.popleft()
-        scores = self._ready.pop(due.step).result()
-        self._write_line(due.line | scores)
-        return replace(due.report, scores=scores)
-
-    def _write_heard(self) -> None:
-        """Write the reports of steps that were heard: they say what went on before an error."""
-        while self._due and self._due[0].step in self._ready:
-            self._written()
-
-    def write(self, line: Mapping[str, Any]) -> None:
-        """Write a line behind those that are due before it."""
-        self.tell()
-        self._write_line(line)
-
-    def again(self) -> None:
-        """Tell the last report again: something else was told since."""
-        if self._told is not None:
-            self._hooks.report(self._told)
-
-    def secured(self) -> int:
-        """The length of what was written, once it is on the disk."""
-        self.tell()
-        return self._lines.secured()
+    def flush(self) -> int:
+        """Write everything to the disk; returns the length of `metrics.jsonl`."""
+        self.write_due()
+        return self._lines.flush()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What a checkpoint holds of the last inputs."""
+        """The last predictions, for a checkpoint."""
         return {f"{_PREFIX}{name}": value for name, value in self._recent.state_dict().items()}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take it over from the tensors of a checkpoint."""
-        mine = {n.removeprefix(_PREFIX): v for n, v in tensors.items() if n.startswith(_PREFIX)}
-        self._recent.load_state_dict(mine)
+        """Restore the last predictions from the tensors of a checkpoint."""
+        self._recent.load_state_dict(
+            {n.removeprefix(_PREFIX): v for n, v in tensors.items() if n.startswith(_PREFIX)}
+        )
 
-    def _figures(self) -> Future[Scores]:
-        """The metrics of the last inputs."""
-        if self._beside is not None:
-            return self._beside.submit(self._recent.copy().result)
-        made: Future[Scores] = Future()
-        made.set_result(self._recent.result())
-        return made
+    def _compute(self) -> Future[Scores]:
+        """The metrics of the last examples."""
+        if self._pool is not None:
+            return self._pool.submit(self._recent.copy().result)
+        scores: Future[Scores] = Future()
+        scores.set_result(self._recent.result())
+        return scores

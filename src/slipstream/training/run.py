@@ -59,18 +59,18 @@ class Run:
 
     @property
     def summary(self) -> dict[str, Any] | None:
-        """What came out, once the run has ended."""
+        """The summary, once the run has ended."""
         path = self.folder / SUMMARY
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
     def lines(self) -> list[dict[str, Any]]:
-        """What the run has reported so far; a line that is only half written is none yet."""
+        """The lines of metrics so far, without a last line that is only half written."""
         path = self.folder / METRICS
         text = path.read_text(encoding="utf-8") if path.is_file() else ""
         return [json.loads(line) for line in text.splitlines(keepends=True) if line[-1] == "\n"]
 
     def check_replaceable(self, force: bool = False) -> None:
-        """Raise an error where a new run would overwrite what it should not."""
+        """Raise an error where a new run would overwrite other files, or a run without `force`."""
         if self.folder.exists() and not self.folder.is_dir():
             raise ConfigError(
                 f"{self.folder} is a file; a run needs a folder. Choose another name."
@@ -90,7 +90,7 @@ class Run:
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Have the folder for this process alone; it is made if it is not there."""
+        """Lock the folder for this process; it is created if it does not exist."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / _LOCK
         lock = try_lock(path)
@@ -107,7 +107,7 @@ class Run:
             lock.close()
 
     def begin(self, config: Config) -> None:
-        """Begin a run, in place of one that is there; for who has claimed the folder."""
+        """Start a run, and remove the files of an earlier one; the folder must be locked."""
         for name in _PARTS:
             path = self.folder / name
             if path.is_dir():
@@ -117,17 +117,17 @@ class Run:
         self.write_config(config)
 
     def write_config(self, config: Config) -> None:
-        """Put the configuration in place, whole; a result of another one is none of this one."""
+        """Write the configuration; the summary of another configuration is removed."""
         (self.folder / SUMMARY).unlink(missing_ok=True)
-        aside = self.folder / f"{CONFIG}.partial"
-        config.write(aside)
-        _put(aside, self.folder / CONFIG)
+        partial = self.folder / f"{CONFIG}.partial"
+        config.write(partial)
+        _put_in_place(partial, self.folder / CONFIG)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Put the summary in place, whole."""
-        aside = self.folder / f"{SUMMARY}.partial"
-        aside.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
-        _put(aside, self.folder / SUMMARY)
+        """Write the summary."""
+        partial = self.folder / f"{SUMMARY}.partial"
+        partial.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+        _put_in_place(partial, self.folder / SUMMARY)
 
 
 class Lines:
@@ -135,13 +135,13 @@ class Lines:
 
     Args:
         folder: The run's folder.
-        length: Bytes to keep of what is there: a resumed run writes the rest again.
+        length: Bytes of the file to keep: a resumed run writes the rest again.
     """
 
     def __init__(self, folder: Path, length: int) -> None:
         self._path = folder / METRICS
         self._file = self._path.open("ab")
-        # A file shorter than that was changed by someone: zeros would not make it right.
+        # A shorter file was changed from outside: it is not filled up with zeros.
         self.missing = max(0, length - self._path.stat().st_size)
         self._file.truncate(length - self.missing)
 
@@ -150,8 +150,8 @@ class Lines:
         self._file.write((json.dumps(line) + "\n").encode())
         self._file.flush()
 
-    def secured(self) -> int:
-        """The length of what was written, once it is on the disk."""
+    def flush(self) -> int:
+        """Write everything to the disk; returns the length of the file."""
         os.fsync(self._file.fileno())
         return self._path.stat().st_size
 
@@ -160,8 +160,8 @@ class Lines:
         self._file.close()
 
 
-def _put(aside: Path, path: Path) -> None:
-    """Give a file its name once it is on the disk."""
-    with aside.open("rb+") as file:
+def _put_in_place(partial: Path, path: Path) -> None:
+    """Give a file its final name once it is on the disk."""
+    with partial.open("rb+") as file:
         os.fsync(file.fileno())
-    aside.replace(path)
+    partial.replace(path)

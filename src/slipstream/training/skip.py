@@ -12,7 +12,7 @@ from slipstream.config import Config
 from slipstream.data.dataset import Dataset, Part
 from slipstream.data.loader import Loader
 from slipstream.order import Order
-from slipstream.pipeline.engine import Engine
+from slipstream.pipeline.engine import Engine, StepResult
 from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.strategies import strategy_of
 from slipstream.skip import rule_choice
@@ -22,12 +22,13 @@ from slipstream.skip.context import RunContext
 from slipstream.skip.control import SIZE
 from slipstream.skip.rule import freezes
 from slipstream.skip.skipper import Skipper
-from slipstream.skip.steps import FinishedStep
 from slipstream.tables.plan import Plan, RowFilter
 from slipstream.tables.spec import Layout
-from slipstream.training import build
+from slipstream.training.build import run_order
+from slipstream.training.example_order import hot_rows_of, order_of
 from slipstream.training.example_scorer import ExampleScorer
-from slipstream.training.state import Hooks, State
+from slipstream.training.placement import slow_placement
+from slipstream.training.state import Hooks, RunState
 
 _SAVED = "skipping."
 
@@ -65,13 +66,13 @@ class Skipping:
         chosen = strategy_of(config)
         choice = rule_choice(chosen.skipping, config.skip.options, chosen.ordering)
         if choice.kind is None:
-            return cls(build.arranged(config, layout, dataset, tier_sizes), None)
-        hot = build.hot_of(config, layout, dataset) if choice.needs_hot_rows else None
-        order = build.arranged(config, layout, dataset, tier_sizes, hot)
+            return cls(run_order(config, layout, dataset, tier_sizes), None)
+        hot = hot_rows_of(config, layout, dataset) if choice.needs_hot_rows else None
+        order = run_order(config, layout, dataset, tier_sizes, hot)
         context = RunContext(
             keys=config.skip,
             reader=AccessReader(dataset.train),
-            base=build.order_of(config, dataset),
+            base=order_of(config, dataset),
             layout=layout,
             model=config.model.name,
             batch_size=config.batch_size,
@@ -80,7 +81,7 @@ class Skipping:
             hot=hot,
             hot_last=chosen.ordering == "cold-first",
         )
-        scorer = ExampleScorer(engine, build.placement_of(layout, dataset), dataset.train, SIZE)
+        scorer = ExampleScorer(engine, slow_placement(layout, dataset), dataset.train, SIZE)
         rule, lag = choice.kind(context, choice.options), config.skip.lag
         assert lag is not None, "a resolved configuration has it"
         # The parts of a batch depend on those before it, which are planned again after a stop.
@@ -116,7 +117,7 @@ class Skipping:
             return None
         return self._skipper.moving_rows
 
-    def restore(self, state: State, tensors: Mapping[str, Tensor] | None, hooks: Hooks) -> None:
+    def restore(self, state: RunState, tensors: Mapping[str, Tensor] | None, hooks: Hooks) -> None:
         """Begin, or continue from the tensors of a checkpoint.
 
         Args:
@@ -134,7 +135,7 @@ class Skipping:
             }
             self._skipper.load_state_dict(state.skipping, saved, state.step)
         elif too_short := self._skipper.rule.too_short():
-            hooks.say(too_short)
+            hooks.on_message(too_short)
 
     @property
     def wait(self) -> Callable[[], None] | None:
@@ -160,21 +161,21 @@ class Skipping:
         due = self._due_steps is None or self._due_steps.includes(plans[-1])
         return 0 if due else len(plans)
 
-    def update(self, steps: Sequence[FinishedStep], state: State) -> list[dict[str, Any]]:
+    def update(self, results: Sequence[StepResult], state: RunState) -> list[dict[str, Any]]:
         """Learn from steps, and take the decisions that are due; returns the lines to report.
 
         Args:
-            steps: The results of steps, in their order.
+            results: The results of steps, in their order.
             state: Counts the time that it takes.
         """
         if self._skipper is None:
             return []
         with state.timed("plan"):
             if self._due_steps is None:
-                return self._skipper.update(steps)
-            return self._skipper.update(steps, self._due_steps.includes)
+                return self._skipper.update(results)
+            return self._skipper.update(results, self._due_steps.includes)
 
-    def saved(self, state: State) -> dict[str, Tensor]:
+    def saved(self, state: RunState) -> dict[str, Tensor]:
         """The tensors for a checkpoint; the rest is put into the state."""
         if self._skipper is None:
             return {}

@@ -1,4 +1,4 @@
-"""Where a run stands between two steps, what it tells and asks, and how it can end."""
+"""The state of a run between two steps, the functions that a run calls, and how it can stop."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from slipstream.pipeline.place.counting import count, kept_rows, no_transfers
 from slipstream.pipeline.schedule import crossed
 from slipstream.tables.mover import Clock
 from slipstream.tables.plan import Plan
-from slipstream.training.progress import Report
+from slipstream.training.progress import Progress
 
 _PHASES = ("data", "plan", "transfer", "step", "evaluate")
-_CLOCKS = ("seconds", "waits")
+_TIMES = ("seconds", "waits")
 
-DOES_NOT_FIT = (
+OVERSIZED = (
     "needs more rows than the fast tier holds. Such steps work in the slow tier, which is slower "
     "and has the same result. `transfers.oversized_steps` in summary.json counts them; with more "
     "placement.fast_memory or smaller batches there are fewer."
@@ -26,15 +26,15 @@ DOES_NOT_FIT = (
 
 
 class StoppedError(SlipstreamError):
-    """The run was asked to stop, and has saved where it stands."""
+    """The run was stopped by its caller, and everything up to there is saved."""
 
 
 @dataclass
-class State:
-    """Where a run stands, between two steps; what a checkpoint holds beside rows and weights.
+class RunState:
+    """The state of a run between two steps; a checkpoint holds it beside rows and weights.
 
-    It also says what has been done since the last step, so that a run that was stopped between a
-    step and an evaluation that is due makes up for it when it goes on.
+    It also records what was done since the last step, so that a run that was stopped between a
+    step and an evaluation that is due makes up for it when it is resumed.
 
     Args:
         total: Inputs of the whole run, as it is planned.
@@ -45,18 +45,18 @@ class State:
         reported: The position of the last report.
         validated: The position of the last score of the validation part.
         ended: No step is left.
-        ended_early: Validation got no better.
+        ended_early: Validation did not improve.
         curve: The scores of the evaluation part so far.
         best_validation: The lowest logloss of the validation part.
         no_better: How many scores in a row were no better than that.
-        init_from: What a warm start took over from another run, if there was one.
+        init_from: The run whose weights this one began with, and the rows copied.
         transfers: Counts of rows and bytes moved between the tiers, by name.
         hot_rows: Rows that stay in the fast tier, at the last step.
         order: The arguments of the order that the position is in.
-        decisions: The losses that the order has asked for, each with its number.
-        skipping: Where skipping stands, apart from what is kept for rows.
+        decisions: The losses that the order needed, each with its number.
+        skipping: The state of skipping, apart from its tensors.
         seconds: Time spent, by phase.
-        waits: Steps whose rows were still on their way, and the seconds spent on that.
+        waits: Steps whose rows were not there in time, and the seconds of waiting for them.
     """
 
     total: int
@@ -82,16 +82,16 @@ class State:
 
     @property
     def train_seconds(self) -> float:
-        """Time spent on training, evaluations left out."""
+        """Time spent on training, without evaluations."""
         return sum(self.seconds.values()) - self.seconds["evaluate"]
 
-    def stepped(self, plan: Plan, row_bytes: Sequence[int], clock: Clock) -> None:
-        """A step is done.
+    def count_step(self, plan: Plan, row_bytes: Sequence[int], clock: Clock) -> None:
+        """Count a step that is done.
 
         Args:
             plan: Its plan.
             row_bytes: Bytes of a row of each group.
-            clock: What it spent on moving rows, which was counted as time of the step.
+            clock: The time spent on moving rows, which was counted as time of the step.
         """
         self.before, self.position = self.position, plan.next_position
         self.step += 1
@@ -105,7 +105,7 @@ class State:
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
-        """Count the time of what is done inside as that of a phase."""
+        """Count the time of the `with` block as time of a phase."""
         begun = time.perf_counter()
         try:
             yield
@@ -113,7 +113,7 @@ class State:
             self.seconds[phase] += time.perf_counter() - begun
 
     def line(self) -> dict[str, Any]:
-        """The line of `metrics.jsonl` about where it stands, without metrics."""
+        """The line of `metrics.jsonl` about this state, without metrics."""
         seconds = self.train_seconds
         return {
             "kind": "training",
@@ -125,27 +125,27 @@ class State:
         }
 
     def crossed(self, every: int | None) -> bool:
-        """Whether the last step has reached or passed a multiple of so many inputs."""
+        """Whether the last step reached or passed a multiple of `every`."""
         return crossed(self.before, self.position, every)
 
     def is_better(self, logloss: float) -> bool:
-        """Note a score of the validation part; whether it is the best so far."""
+        """Record a score of the validation part; whether it is the best so far."""
         better = self.best_validation is None or logloss < self.best_validation
         if better:
             self.best_validation = logloss
         self.no_better = 0 if better else self.no_better + 1
         return better
 
-    def apart_from_time(self) -> dict[str, Any]:
-        """All but what a clock said: it differs exactly if there is something new to save."""
-        return {key: value for key, value in asdict(self).items() if key not in _CLOCKS}
+    def without_times(self) -> dict[str, Any]:
+        """All but measured times: it differs exactly if there is something new to save."""
+        return {key: value for key, value in asdict(self).items() if key not in _TIMES}
 
 
-def no_better(state: State, patience: int) -> str:
-    """The sentence about a run that ends because validation got no better."""
+def no_improvement(state: RunState, patience: int) -> str:
+    """The sentence about a run that ends because validation did not improve."""
     times = "once" if patience == 1 else f"{patience} times in a row"
     return (
-        f"Validation has not got better {times}: training ends at input {state.position:,} of "
+        f"Validation did not improve {times}: training ends at input {state.position:,} of "
         f"{state.total:,}."
     )
 
@@ -155,15 +155,15 @@ class Hooks:
     """Functions that a run calls.
 
     Args:
-        report: Called with how far the run is, every so often.
-        say: Called with a sentence that a user should see.
-        stop: Called between two steps, and between two batches of an evaluation: whether to save
-            and stop. Once it has returned True it must go on returning True.
+        on_progress: Called every so often with how far the run is.
+        on_message: Called with a sentence that a user should see.
+        should_stop: Called between two steps, and between two batches of an evaluation: whether to
+            save and stop. Once it has returned True it must go on returning True.
         on_metrics: Called with every line of `metrics.jsonl`, at once when it is written: a mapping
             with its `kind`, its `position` and the metrics by name.
     """
 
-    report: Callable[[Report], None] = lambda _: None
-    say: Callable[[str], None] = lambda _: None
-    stop: Callable[[], bool] = lambda: False
+    on_progress: Callable[[Progress], None] = lambda _: None
+    on_message: Callable[[str], None] = lambda _: None
+    should_stop: Callable[[], bool] = lambda: False
     on_metrics: Callable[[Mapping[str, Any]], None] = lambda _: None

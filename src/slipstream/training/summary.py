@@ -1,4 +1,4 @@
-"""What came out of a run: `summary.json`."""
+"""The result of a run: `summary.json`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from slipstream.data.manifest import versions
 from slipstream.number_format import log_part
 from slipstream.pipeline.engine import Engine
 from slipstream.pipeline.place.counting import per_input
-from slipstream.training import build
+from slipstream.pipeline.strategies import default_strategy
 from slipstream.training.checkpoint import weights_digest
+from slipstream.training.example_order import order_of
 from slipstream.training.metrics import Scores
-from slipstream.training.state import State
+from slipstream.training.state import RunState
 
 
 def summary_of(
     config: Config,
     dataset: Dataset,
-    state: State,
+    state: RunState,
     engine: Engine,
     scores: Scores,
     host_bytes: int,
@@ -28,18 +29,22 @@ def summary_of(
     """The summary of a run that has ended.
 
     Args:
-        config: How it was trained.
-        dataset: On what.
-        state: Where it stands.
+        config: The configuration.
+        dataset: The data set.
+        state: The state at the end.
         engine: Rows and weights.
-        scores: Of the evaluation part, at the end.
-        host_bytes: The most memory it took.
+        scores: The scores of the evaluation part, at the end.
+        host_bytes: The peak of the memory of this process.
     """
-    order = build.order_of(config, dataset)
+    order = order_of(config, dataset)
     oracle = (dataset.manifest.oracle or {}).get("evaluation")
     skipped = state.position - state.inputs_trained
     return {
-        **build.about(config, dataset),
+        "strategy": config.strategy or default_strategy(config.device),
+        "model": config.model.name,
+        "dataset": str(dataset.folder.absolute()) if dataset.folder else "in memory",
+        "seed": config.seed,
+        "device": config.device,
         **scores,
         "oracle_auc": oracle["auc"] if oracle else None,
         "init_from": state.init_from,
@@ -49,7 +54,7 @@ def summary_of(
         "inputs_skipped": skipped,
         "skip_share": skipped / state.position,
         **_tiers(engine, state),
-        "curve": [{"share": _share(one, state), "auc": one["auc"]} for one in state.curve],
+        "curve": [{"share": _share(point, state), "auc": point["auc"]} for point in state.curve],
         "train_seconds": state.train_seconds,
         "samples_per_second": state.inputs_trained / state.train_seconds,
         "phase_seconds": state.seconds,
@@ -60,12 +65,12 @@ def summary_of(
     }
 
 
-def _share(point: dict[str, Any], state: State) -> float:
+def _share(point: dict[str, Any], state: RunState) -> float:
     """The share of the run at a point of its curve; more epochs make an earlier share smaller."""
     return point["share"] if point["total"] == state.total else point["position"] / state.total
 
 
-def _tiers(engine: Engine, state: State) -> dict[str, Any]:
+def _tiers(engine: Engine, state: RunState) -> dict[str, Any]:
     """Rows in the fast tier, and transfers between the tiers, counted from plans alone."""
     if engine.tables.mover is None:
         return {"hot_rows": 0, "hot_access_share": 0.0}

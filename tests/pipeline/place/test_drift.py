@@ -7,13 +7,15 @@ from slipstream import Dataset, Loader, Recipe, synthesize
 from slipstream.config import Config
 from slipstream.tables.plan import Planner
 from slipstream.training import build
+from slipstream.training.example_order import order_of, steps_of
+from slipstream.training.placement import placement_for, slow_placement, tier_sizes_of
 
 PARTS = 20
 TOLERANCE = 0.02
 
 
 def _plans(dataset, config, planner):
-    order = build.order_of(config, dataset)
+    order = order_of(config, dataset)
     with Loader(dataset.train, config.batch_size, order=order) as loader:
         yield from Planner(planner).plans(loader)
 
@@ -29,11 +31,11 @@ def _hit_rates(dataset, config):
     the twentieth before.
     """
     layout = build.model_of(config, dataset).layout
-    tier_sizes = build.tier_sizes_of(config, layout, dataset)
-    steps = build.steps_of(config, build.order_of(config, dataset))
+    tier_sizes = tier_sizes_of(config, layout, dataset)
+    steps = steps_of(config, order_of(config, dataset))
     bounds = [steps * part // PARTS for part in range(1, PARTS + 1)]
     reached, recomputed, hits, needed = [], [], 0, 0
-    for plan in _plans(dataset, config, build.tiered_of(config, layout, dataset, tier_sizes)):
+    for plan in _plans(dataset, config, placement_for(config, layout, dataset, tier_sizes)):
         needed += sum(group.needs for group in plan.groups)
         hits += sum(group.needs - len(group.fill.rows) for group in plan.groups)
         if plan.step in bounds:
@@ -41,7 +43,7 @@ def _hit_rates(dataset, config):
             hits = needed = 0
     uses = [np.zeros(group.rows, dtype=np.int32) for group in layout.groups]
     popular = [_top(counts, 0) for counts in uses]
-    for plan in _plans(dataset, config, build.placement_of(layout, dataset)):
+    for plan in _plans(dataset, config, slow_placement(layout, dataset)):
         for counts, group in zip(uses, plan.groups, strict=True):
             counts[group.touched.rows.numpy()] += 1
         if plan.step in bounds:

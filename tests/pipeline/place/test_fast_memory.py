@@ -26,8 +26,9 @@ from slipstream.pipeline.place.working_set import WorkingSet, count_working_set,
 from slipstream.tables.plan import Planner
 from slipstream.tables.sizes import budget_bytes, row_bytes
 from slipstream.training import build
-from slipstream.training.build import check, model_of, tier_sizes_of, working_set
+from slipstream.training.build import check, model_of
 from slipstream.training.loop import train
+from slipstream.training.placement import placement_for, tier_sizes_of, working_set
 
 
 def _layout(dataset, model="dlrm"):
@@ -138,8 +139,8 @@ def test_the_least_fits_every_batch_also_apart_and_with_rows_that_are_chosen(
     made = tier_sizes_of(keys, layout, dataset)
     sizes = row_bytes(layout)
     assert sum(r.slots * size for r, size in zip(made, sizes, strict=True)) <= int(more * least)
-    order = build.arranged(keys, layout, dataset, made)
-    planner = Planner(build.tiered_of(keys, layout, dataset, made))
+    order = build.run_order(keys, layout, dataset, made)
+    planner = Planner(placement_for(keys, layout, dataset, made))
     trained = 0
     with Loader(dataset.train, batch_size, order=order) as loader:
         for plan in planner.plans(loader):

@@ -40,7 +40,7 @@ def train(stores, step, before_update=lambda *_: None):
         store.records[rows] = store.records[rows] * 3 + step
 
 
-def say(*words):
+def on_message(*words):
     """A line in one write: `print` may make several, with a kill or another process between."""
     os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
@@ -53,7 +53,7 @@ def save_until_killed(folder):
     if found := newest(folder):
         _, state = load(found, stores)
         step = state["step"]
-    say("ready")
+    on_message("ready")
     while True:
         step += 1
         train(stores, step, checkpoints.before_update)
@@ -61,7 +61,7 @@ def save_until_killed(folder):
             checkpoints.begin(step, stores, {}, {"step": step})
         if checkpoints.last_saved != told:
             told = checkpoints.last_saved
-            say(told)
+            on_message(told)
 
 
 HERE_AGAIN = "import os, sys; sys.path[:0] = sys.argv[2:]\nimport test_process as here\n"

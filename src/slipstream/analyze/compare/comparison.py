@@ -19,7 +19,8 @@ from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.errors import ConfigError, SlipstreamError
 from slipstream.training import build
-from slipstream.training.resolved import resolved
+from slipstream.training.complete_config import config_of_run
+from slipstream.training.example_order import order_of
 
 
 class Comparison:
@@ -59,7 +60,7 @@ class Comparison:
                 build.model_of(run.config, self.dataset)
                 gpu.check_device(run.config)
                 build.check(run.config, self.dataset)
-                resolved(run.config, build.order_of(run.config, self.dataset))
+                config_of_run(run.config, order_of(run.config, self.dataset))
             except SlipstreamError as error:
                 if not leave_out or run.setting == "plain":
                     raise ConfigError(f"{run.setting} cannot be trained. {error}") from None

@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 from slipstream.config import Config
 from slipstream.order import SEGMENT, InputOrder
+from slipstream.pipeline.engine import PREPARED
 from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.strategies import strategy_of
 from slipstream.skip import rule_choice
 
-PREPARED = 3
-"""Plans whose rows are on their way while a step is at work; of a GPU, so many times as many."""
 READERS = 5
 """Threads that read inputs for a GPU, and look at them."""
 READ_AHEAD = READERS + 2

@@ -1,15 +1,14 @@
-"""Plans on their way to their steps: a few, or for a GPU many at a time, by threads."""
+"""Plans on their way to the steps of a GPU: many at a time, by threads."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 
 from slipstream.background import BackgroundIterator, low_latency_interpreter
 from slipstream.config import Config
 from slipstream.gpu.planning import plan_ahead
-from slipstream.pipeline.engine import Engine
+from slipstream.pipeline.engine import PREPARED, Engine
 from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.schedule import crossed, rate
 from slipstream.tables.plan import Plan
@@ -56,8 +55,6 @@ class PlanQueue:
             stack: Ends the threads.
         """
         ahead = plan_ahead.plans_ahead(self._config, self._tier_sizes)
-        if not ahead:
-            return ([plan] for plan in prepared_one_by_one(self._engine, plans, self._factor))
         stack.enter_context(low_latency_interpreter())
         together = self._together(plans, position)
         sent = stack.enter_context(BackgroundIterator(self._sent(together), ahead, "plans"))
@@ -120,7 +117,7 @@ def prepared_plans(
     stack: ExitStack,
     foresee: Callable[[Plan, int], bool] | None = None,
 ) -> Iterator[list[Plan]]:
-    """Plans that are stepped through together, once the engine was asked to prepare them.
+    """Groups of plans whose steps are made together; a thread has the engine prepare them.
 
     Args:
         config: Of the run.
@@ -136,30 +133,10 @@ def prepared_plans(
     return PlanQueue(config, tier_sizes, engine, total, foresee).plans(plans, position, stack)
 
 
-def prepared_one_by_one(
-    engine: Engine, plans: Iterator[Plan], factor: Callable[[Plan], float]
-) -> Iterator[Plan]:
-    """Plans one by one, once the engine was asked to prepare the next few of them.
-
-    Args:
-        engine: Prepares the plans.
-        plans: The plans.
-        factor: The factor of all learning rates in the step of a plan.
-    """
-    prepared: deque[Plan] = deque()
-    while True:
-        while len(prepared) < plan_ahead.PREPARED and (plan := next(plans, None)) is not None:
-            engine.prepare(plan, factor(plan))
-            prepared.append(plan)
-        if not prepared:
-            return
-        yield prepared.popleft()
-
-
 def prepared_in_thread(
     engine: Engine, plans: Iterator[Plan], factor: Callable[[Plan], float]
 ) -> BackgroundIterator[Plan]:
-    """As `prepared_one_by_one`, but a thread plans and prepares; close it at the end."""
+    """As `prefetch_rows` of the engine, but a thread plans and prepares; close it at the end."""
 
     def sent() -> Iterator[Plan]:
         try:
@@ -170,4 +147,4 @@ def prepared_in_thread(
             if isinstance(plans, Generator):
                 plans.close()
 
-    return BackgroundIterator(sent(), plan_ahead.PREPARED)
+    return BackgroundIterator(sent(), PREPARED)

@@ -53,7 +53,7 @@ class GraphEngine(Engine):
         carrier: Carries rows and plans.
         parts: Parts of a batch.
         record: Whether to record steps where that is possible.
-        say: Told a sentence that a user should see.
+        on_message: Called with a sentence that a user should see.
         loss: What is made smaller; any but our own is for batches in one part.
     """
 
@@ -68,13 +68,18 @@ class GraphEngine(Engine):
         *,
         parts: int = 1,
         record: bool = True,
-        say: Callable[[str], None] = lambda _: None,
+        on_message: Callable[[str], None] = lambda _: None,
         loss: Loss = weighted_loss,
     ) -> None:
         super().__init__(tables, dense)
         assert parts == 1 or loss is weighted_loss, "other losses know nothing of parts"
         self._loss = loss
-        self._arena, self._carrier, self._parts, self._say = arena, carrier, parts, say
+        self._arena, self._carrier, self._parts, self._on_message = (
+            arena,
+            carrier,
+            parts,
+            on_message,
+        )
         self._record = record and arena.device.type == "cuda"
         self._side, self._recorder = Stream(arena.device), Stream.for_recording(arena.device)
         self._cursor: PageCursor | None = None
@@ -178,7 +183,7 @@ class GraphEngine(Engine):
                 return graph, work()
         except Exception as error:
             torch.cuda.synchronize(self._arena.device)
-            self._say(f"Scoring is not recorded, which makes it slower: {error}")
+            self._on_message(f"Scoring is not recorded, which makes it slower: {error}")
             return None
 
     def _oversized_batch(self, plan: Plan) -> Iterator[StepResult]:
@@ -272,7 +277,7 @@ class GraphEngine(Engine):
             self._forget_recordings()
             torch.cuda.synchronize(self._arena.device)
             self.dense.model.zero_grad()  # what was recorded of them has no values
-            self._say(f"Steps are not recorded, which makes them slower: {error}")
+            self._on_message(f"Steps are not recorded, which makes them slower: {error}")
             return
         self._recordings[used, steps] = graph
 
@@ -348,7 +353,7 @@ def build_graph_engine(
     seed: int | None,
     parts: int = 1,
     one_by_one: bool = False,
-    say: Callable[[str], None] = lambda _: None,
+    on_message: Callable[[str], None] = lambda _: None,
     tables: Embeddings | None = None,
     dense: DensePart | None = None,
     loss: Loss = weighted_loss,
@@ -361,7 +366,7 @@ def build_graph_engine(
         tier_sizes: The fast tier of each group.
         seed: For the first values of rows; None leaves zeros.
         parts: Parts of a batch.
-        say: Called with a sentence for the user.
+        on_message: Called with a sentence for the user.
         tables: The rows on the host, if they exist already.
         dense: The dense part, if it exists already.
         loss: The loss of a batch.
@@ -393,4 +398,4 @@ def build_graph_engine(
         1 if one_by_one else together(config, tier_sizes),
         colder(config),
     )
-    return GraphEngine(tables, dense, arena, carrier, parts=parts, say=say, loss=loss)
+    return GraphEngine(tables, dense, arena, carrier, parts=parts, on_message=on_message, loss=loss)

@@ -1,0 +1,81 @@
+"""The order of examples in a training, and the loader that reads them in this order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from slipstream import gpu
+from slipstream.config import Config
+from slipstream.data.dataset import Dataset
+from slipstream.data.loader import Loader
+from slipstream.order import InputOrder, Order, example_number
+from slipstream.pipeline.place.tier import TierSize
+from slipstream.pipeline.strategies import strategy_of
+from slipstream.skip import rule_choice
+from slipstream.skip.accesses import AccessReader
+from slipstream.skip.hot import HotRows, hot_rows
+from slipstream.tables.plan import Placement
+from slipstream.tables.spec import Layout
+
+
+def order_of(config: Config, dataset: Dataset) -> InputOrder:
+    """The order of examples before hot and cold ones are sorted apart and some are skipped."""
+    rows = len(dataset.train)
+    return InputOrder(
+        rows,
+        seed=config.seed if config.shuffle else None,
+        epochs=config.epochs,
+        start=example_number(config.start, rows),
+        stop=None if config.stop is None else example_number(config.stop, rows),
+    )
+
+
+def steps_of(config: Config, order: InputOrder) -> int:
+    """Steps of the whole run."""
+    return math.ceil(len(order) / config.batch_size)
+
+
+def hot_rows_of(config: Config, layout: Layout, dataset: Dataset) -> HotRows:
+    """The hot rows as skipping defines them: by a sample of accesses."""
+    chosen = strategy_of(config)
+    options = rule_choice(chosen.skipping, config.skip.options, chosen.ordering).hot
+    order = order_of(config, dataset)
+    trained = range(order.start, order.start + order.per_epoch)
+    return hot_rows(AccessReader(dataset.train), layout, options, config.seed, trained)
+
+
+def loader_of(
+    config: Config,
+    dataset: Dataset,
+    order: Order,
+    tier_sizes: Sequence[TierSize] | None,
+    placement: Placement,
+    wait: Callable[[], None] | None = None,
+) -> Loader:
+    """The loader of a training; for a GPU it reads many batches ahead, by several threads.
+
+    Args:
+        config: The configuration.
+        dataset: The data set.
+        order: The order of examples.
+        tier_sizes: The fast tier of each group, if there is one.
+        placement: Inspects batches as soon as they are read.
+        wait: Waits until the order has decided more, for a thread that reads ahead; None where the
+            order decides nothing on the way.
+    """
+    options = gpu.loader_options(config, tier_sizes, len(order))
+    in_threads = gpu.plans_in_threads(config, tier_sizes)
+    loader = Loader(
+        dataset.train,
+        config.batch_size,
+        order=order,
+        ahead=options.ahead,
+        threads=options.threads,
+        pin_memory=options.pin_memory,
+        at_once=options.at_once,
+        on_read=placement.on_read if in_threads else None,
+        wait=wait if in_threads else None,
+    )
+    loader.reserve(options.reads)
+    return loader
