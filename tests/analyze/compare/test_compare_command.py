@@ -120,7 +120,7 @@ def test_a_run_that_fails_is_reported_and_the_others_continue(folder):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "output"),
     [
         (("clicks", "--strategies", "plain,fats"), "Did you mean fast?"),
         (("clikcs",), "clikcs"),

@@ -16,8 +16,8 @@ from slipstream.pipeline.place.accesses import Popularity
 from slipstream.pipeline.place.budget import (
     auto_bytes,
     divide_among,
+    divide_budget,
     least_bytes,
-    tier_sizes,
     too_small_for_all,
     too_small_for_some,
 )
@@ -158,7 +158,7 @@ def test_cold_inputs_bring_more_rows_than_inputs_at_random():
     many = {"keep": True, "batch_size": 16, "window": 2}
     budget = budget_bytes("60%", layout)
     plain, apart = (
-        tier_sizes(layout, dataset.counts, len(dataset.train), budget, **many, apart=one)
+        divide_budget(layout, dataset.counts, len(dataset.train), budget, **many, apart=one)
         for one in (False, True)
     )
     assert sum(len(tier_size.keep) for tier_size in apart) < sum(
