@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from kills import Ended, Nursery, kill_until_it_ends, outcome
+from kills import BF16_ADAGRAD, Ended, Nursery, kill_until_it_ends, outcome
 
 from slipstream import Recipe, synthesize
 
@@ -31,12 +31,7 @@ KINDS = {
         "early_stopping.every_inputs=9000",
         "early_stopping.patience=100",
     ),
-    "row-wise adagrad, split-bf16 rows, bf16": (
-        "embedding.optimizer=rowwise_adagrad",
-        "embedding.storage=split-bf16",
-        "dense.optimizer=adagrad",
-        "precision=bf16",
-    ),
+    "row-wise adagrad, split-bf16 rows, bf16": BF16_ADAGRAD,
     "adam, clipped, with a schedule": (
         "embedding.optimizer=adam",
         "dense.optimizer=adam",

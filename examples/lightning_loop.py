@@ -15,6 +15,14 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 import slipstream  # 1
 
+QUIET = {
+    "accelerator": "cpu",
+    "logger": False,
+    "enable_checkpointing": False,
+    "enable_progress_bar": False,
+    "enable_model_summary": False,
+}
+
 
 class Model(lightning.LightningModule):
     """A small network on the numbers and the vectors of all columns."""
@@ -73,12 +81,8 @@ def main() -> None:
             max_epochs=1,  # one pass of a loader; its order may have several epochs
             accumulate_grad_batches=2,
             gradient_clip_val=1.0,  # of the network only
-            accelerator="cpu",
             default_root_dir=folder,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
+            **QUIET,
             num_sanity_val_steps=0,
         )
 

@@ -20,6 +20,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
+BF16_ADAGRAD = (
+    "embedding.optimizer=rowwise_adagrad",
+    "embedding.storage=split-bf16",
+    "dense.optimizer=adagrad",
+    "precision=bf16",
+)
 PHASES = (
     "starting up",
     "loading a checkpoint",

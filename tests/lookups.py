@@ -1,5 +1,7 @@
 """What a lookup would give a model, without tables: random vectors, and schemas to have them of."""
 
+from functools import partial
+
 import torch
 from hypothesis import strategies as st
 from torch import nn
@@ -75,6 +77,14 @@ def assert_same_gradients(result, plain, leaves) -> None:
     other = torch.autograd.grad((plain * factors).sum(), leaves)
     for left, right in zip(gradients, other, strict=True):
         torch.testing.assert_close(left, right, rtol=1e-12, atol=1e-12)
+
+
+def assert_same_as(model: nn.Module, formula) -> None:
+    """A model computes what `formula(dense, vectors_of)` does, and so do its gradients."""
+    dense, embedded = dense_values(EVERYTHING, 4), random_embedded(model.layout, 4)
+    plain = formula(dense, partial(of_column, model.layout, embedded))
+    leaves = [*embedded.vectors, *model.parameters()]
+    assert_same_gradients(model(dense, embedded), plain, leaves)
 
 
 @st.composite

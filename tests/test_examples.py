@@ -70,12 +70,8 @@ def test_lightning_accumulates_and_clips_as_a_plain_loop_does(tmp_path):
         max_epochs=1,
         accumulate_grad_batches=2,
         gradient_clip_val=0.01,
-        accelerator="cpu",
         default_root_dir=tmp_path,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
+        **names["QUIET"],
     )
     trainer.fit(models[0], slipstream.Loader(dataset.train, 170))
     plain = models[1]

@@ -14,6 +14,7 @@ import typer
 from command_line import SLIPSTREAM
 from command_line import run as run_process
 from in_process import run
+from small_disk import small_disk
 
 from slipstream.cli.app import app
 
@@ -150,22 +151,12 @@ def test_a_file_that_cannot_grow_is_a_sentence_and_leaves_nothing(tmp_path):
 
 
 @pytest.mark.process
-@pytest.mark.skipif(os.geteuid() != 0, reason="not root, so no small disk to fill: not tested here")
 def test_a_full_disk_is_a_sentence_and_leaves_nothing(tmp_path):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True
-    )
-    if mounted.returncode:
-        pytest.skip("mounting is not allowed here: a full disk is not tested")
-    try:
+    with small_disk(tmp_path, "1m") as disk:
         done = run_process("synth", "--rows", 100_000, "--out", disk / "set")
         assert done.returncode == 2
         assert "The disk is full." in done.stderr
         assert list(disk.iterdir()) == []
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
 
 
 @pytest.mark.process

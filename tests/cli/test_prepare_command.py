@@ -16,6 +16,7 @@ import pytest
 from command_line import SLIPSTREAM, run
 from raw_logs import criteo_rows, digests, write
 from rich.console import Console
+from small_disk import small_disk
 from typer.testing import CliRunner
 
 from slipstream import Recipe
@@ -171,22 +172,12 @@ def test_a_file_that_cannot_grow_is_a_sentence_and_what_is_done_is_kept(large, t
 
 
 @pytest.mark.process
-@pytest.mark.skipif(os.geteuid() != 0, reason="not root, so no small disk to fill: not tested here")
 def test_a_disk_that_is_too_small_is_told_beforehand(large, tmp_path):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=150m", "tmpfs", str(disk)], capture_output=True
-    )
-    if mounted.returncode:
-        pytest.skip("mounting is not allowed here: a full disk is not tested")
-    try:
+    with small_disk(tmp_path, "150m") as disk:
         done = run("prepare", "criteo", large, "--out", disk / "out")
         assert done.returncode == 2
         assert "are free. Make room" in done.stderr
         assert list(disk.iterdir()) == []
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
 
 
 def test_a_file_in_place_of_the_format_is_told_with_the_command_that_works(log, tmp_path):

@@ -4,27 +4,17 @@ import re
 
 import numpy as np
 import pytest
-from small_runs import clicks, config, lines, short_segments, skewed, skip_rule
+from small_runs import clicks, config, lines, skewed, skip_rule
 
 from slipstream.skip import RULES
 from slipstream.training.loop import train
 
+pytestmark = pytest.mark.usefixtures("segments_of_12_batches")
 SHORT = (
     "skip.warmup=0.1",
     "skip.interval=0.1",
     "placement.fast_memory=60%",
 )
-
-
-@pytest.fixture(autouse=True)
-def _short_segments(monkeypatch):
-    short_segments(monkeypatch, 12)
-
-
-@pytest.fixture(scope="module")
-def data():
-    labels = (np.random.default_rng(5).random(2000) < 0.2).astype(int)
-    return skewed(2000, labels=labels)
 
 
 def run(data, out, rule, *settings, strategy="plain", share=0.3):

@@ -1,8 +1,7 @@
 """Runs that skip: the share asked for, bitwise resume, nothing changed where nothing is skipped."""
 
-import numpy as np
 import pytest
-from small_runs import config, lines, short_segments, skewed, skip_rule, stop_after
+from small_runs import config, lines, skip_rule, stop_after
 from trained import SIZES
 
 from slipstream import ConfigError, Dataset, Recipe, synthesize
@@ -12,6 +11,7 @@ from slipstream.skip import RULES
 from slipstream.training.estimate import estimate
 from slipstream.training.loop import StoppedError, train
 
+pytestmark = pytest.mark.usefixtures("segments_of_12_batches")
 SHORT = (
     "skip.warmup=0.1",
     "skip.interval=0.1",
@@ -23,17 +23,6 @@ RUNS = [
     ("hotline", {"compile": "off"}),
     ("fast", {}),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _short_segments(monkeypatch):
-    short_segments(monkeypatch, 12)
-
-
-@pytest.fixture(scope="module")
-def data():
-    labels = (np.random.default_rng(5).random(2000) < 0.2).astype(int)
-    return skewed(2000, labels=labels)
 
 
 @pytest.fixture(scope="module")

@@ -38,27 +38,28 @@ def test_compiled_kernels_equal_the_reference_over_many_steps(layout, capacity, 
             np.testing.assert_allclose(field, right.views[name], rtol=0, atol=1e-9)
 
 
-EXACT = [one for one in OPTIMIZERS if one.name in ("sgd", "adagrad")]
-CLOSE = [one for one in OPTIMIZERS if one.name in ("rowwise_adagrad", "adam")]
+EXACT = [optimizer for optimizer in OPTIMIZERS if optimizer.name in ("sgd", "adagrad")]
+CLOSE = [optimizer for optimizer in OPTIMIZERS if optimizer.name in ("rowwise_adagrad", "adam")]
+
+
+def stores_after_a_step(layout, n, seed):
+    """Each store of the compiled kernels with that of the reference."""
+    groups = placement_of(layout).plan(*batch_of(layout, 9, n, seed), n)
+    ours, plain = Embeddings(layout), Embeddings(layout, engine="reference")
+    for tables in (ours, plain):
+        step(tables, groups, 1, seed)
+    return zip(ours.stores, plain.stores, strict=True)
 
 
 @given(layouts(("fp32", "bf16", "split-bf16"), EXACT), st.integers(0, 9), st.integers(0, 99))
 def test_a_step_in_float32_and_its_halves_has_the_bits_of_the_reference(layout, n, seed):
-    groups = placement_of(layout).plan(*batch_of(layout, 9, n, seed), n)
-    ours, plain = Embeddings(layout), Embeddings(layout, engine="reference")
-    step(ours, groups, 1, seed)
-    step(plain, groups, 1, seed)
-    for left, right in zip(ours.stores, plain.stores, strict=True):
+    for left, right in stores_after_a_step(layout, n, seed):
         np.testing.assert_array_equal(left.records, right.records)
 
 
 @given(layouts(("fp32", "split-bf16"), CLOSE), st.integers(0, 9), st.integers(0, 99))
 def test_a_step_of_the_others_in_float32_is_the_reference_to_rounding(layout, n, seed):
-    groups = placement_of(layout).plan(*batch_of(layout, 9, n, seed), n)
-    ours, plain = Embeddings(layout), Embeddings(layout, engine="reference")
-    step(ours, groups, 1, seed)
-    step(plain, groups, 1, seed)
-    for left, right in zip(ours.stores, plain.stores, strict=True):
+    for left, right in stores_after_a_step(layout, n, seed):
         rows = torch.arange(left.group.rows)
         (one, states), (other, wanted) = left.read(rows), right.read(rows)
         torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-7)

@@ -4,7 +4,7 @@ import random
 import time
 
 import pytest
-from kills import POINTS, kill_until_it_ends, outcome, words_for
+from kills import BF16_ADAGRAD, POINTS, kill_until_it_ends, outcome, words_for
 
 pytestmark = pytest.mark.process
 SETTINGS = (
@@ -24,12 +24,7 @@ KINDS = {
         "early_stopping.every_inputs=700",
         "early_stopping.patience=100",
     ),
-    "row-wise adagrad, bf16, split rows": (
-        "embedding.optimizer=rowwise_adagrad",
-        "embedding.storage=split-bf16",
-        "dense.optimizer=adagrad",
-        "precision=bf16",
-    ),
+    "row-wise adagrad, bf16, split rows": BF16_ADAGRAD,
     "adam, clipped, with a schedule": (
         "embedding.optimizer=adam",
         "dense.optimizer=adam",

@@ -39,6 +39,13 @@ print(peak)
 ROWS = 2_100_000
 
 
+def prepares_within_512_mib(folder, schema, log):
+    words = [sys.executable, "-c", SCRIPT, str(schema), str(folder / log), str(folder / "out")]
+    process = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    assert process.returncode == 0, process.stderr
+    assert int(process.stdout) <= 512 << 20, f"{int(process.stdout) >> 20} MiB"
+
+
 @pytest.mark.process
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc: not tested here")
 def test_512_mib_are_enough_for_tables_that_would_take_more(tmp_path):
@@ -52,12 +59,7 @@ def test_512_mib_are_enough_for_tables_that_would_take_more(tmp_path):
     schema = tmp_path / "schema.yaml"
     names = "".join(f"  - {{name: c{n}, values: int}}\n" for n in range(4))
     schema.write_text(f"categorical:\n{names}  - word\ntime: time\nsort: time\n")
-    words = [sys.executable, "-c", SCRIPT, str(schema), str(tmp_path / "log.csv")]
-    done = subprocess.run(
-        [*words, str(tmp_path / "out")], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) <= 512 << 20, f"{int(done.stdout) >> 20} MiB"
+    prepares_within_512_mib(tmp_path, schema, "log.csv")
     result = Dataset.open(tmp_path / "out")
     assert [table.rows for table in result.schema.tables] == [ROWS + 1] * 5
     order = np.argsort(frame["time"].to_numpy())[:100]
@@ -77,9 +79,4 @@ def test_a_parquet_file_of_one_large_row_group_stays_within_the_memory(tmp_path)
     frame.write_parquet(tmp_path / "log.parquet", row_group_size=rows)
     schema = tmp_path / "schema.yaml"
     schema.write_text(f"categorical: [{', '.join(frame.columns)}]\n")
-    words = [sys.executable, "-c", SCRIPT, str(schema), str(tmp_path / "log.parquet")]
-    done = subprocess.run(
-        [*words, str(tmp_path / "out")], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) <= 512 << 20, f"{int(done.stdout) >> 20} MiB"
+    prepares_within_512_mib(tmp_path, schema, "log.parquet")
