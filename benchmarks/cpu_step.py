@@ -158,7 +158,7 @@ def our_embeddings(optimizer: str) -> Callable[..., None]:
 
 def our_step(precision: str, compiled: bool) -> Callable[..., None]:
     """The whole step as `slipstream train` makes it, from a batch in memory."""
-    from slipstream.config import DenseSettings
+    from slipstream.config.sections import DenseSettings
     from slipstream.data.batch import Batch
     from slipstream.data.schema import Column, Schema, Table
     from slipstream.models import build_model

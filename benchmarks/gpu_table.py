@@ -25,7 +25,7 @@ class Goal(NamedTuple):
 
     what: str
     floor: float
-    reached: float | None
+    reached: float | None = None
     unit: str = "x"
 
     @property

@@ -180,7 +180,8 @@ def _warm() -> None:
     import torch.utils.tensorboard
 
     import slipstream
-    from slipstream.config import Config, EmbeddingSettings
+    from slipstream.config import Config
+    from slipstream.config.sections import EmbeddingSettings
     from slipstream.tables.plan import Planner
     from slipstream.training import build, loop  # noqa: F401
     from slipstream.training.placement import slow_placement

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from slipstream import Column, Schema, Table
-from slipstream.config import DenseSettings
+from slipstream.config.sections import DenseSettings
 from slipstream.data.batch import ListBatch
 from slipstream.models import build_model
 from slipstream.pipeline.dense import DensePart

@@ -1,4 +1,4 @@
-"""A real disk of a few megabytes, which a test can fill."""
+"""A real disk, so small that a test can fill it."""
 
 import os
 import subprocess
@@ -8,16 +8,15 @@ import pytest
 
 
 @contextmanager
-def small_disk(folder, size):
-    """A new disk in the folder, empty; the test is skipped where mounting is not allowed."""
+def small_disk(folder, *options):
+    """An empty disk at a new folder; the test is skipped where mounting is not allowed."""
     if os.geteuid() != 0:
-        pytest.skip("not root, so no small disk to fill: not tested here")
-    disk = folder / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(disk)]
-    if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("mounting is not allowed here: a full disk is not tested")
+        pytest.skip("not root, so no small disk: not tested here")
+    folder.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", str(folder)]
+    if subprocess.run(words, capture_output=True).returncode:
+        pytest.skip("mounting is not allowed here: not tested")
     try:
-        yield disk
+        yield folder
     finally:
-        subprocess.run(["umount", str(disk)], check=True)
+        subprocess.run(["umount", str(folder)], check=True)

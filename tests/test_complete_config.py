@@ -3,7 +3,8 @@
 import pytest
 
 from slipstream import ConfigError
-from slipstream.config import Config, DenseSettings, EmbeddingSettings, TableSettings
+from slipstream.config import Config
+from slipstream.config.sections import DenseSettings, EmbeddingSettings, TableSettings
 from slipstream.pipeline.dense import OPTIMIZERS as DENSE_OPTIMIZERS
 from slipstream.pipeline.dense import learning_rate
 from slipstream.pipeline.strategies import strategy_of

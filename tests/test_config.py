@@ -10,19 +10,18 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from slipstream import ConfigError
-from slipstream.config import (
-    Config,
+from slipstream.config import Config, files
+from slipstream.config.config import leaves
+from slipstream.config.reference import with_reference
+from slipstream.config.section import check_choices, keys_of, paths_of
+from slipstream.config.sections import (
     DenseSettings,
     EmbeddingSettings,
     EvaluateSettings,
     ModelSettings,
     ScheduleSettings,
     TableSettings,
-    files,
 )
-from slipstream.config.config import leaves
-from slipstream.config.reference import with_reference
-from slipstream.config.section import check_choices, keys_of, paths_of
 from slipstream.pipeline.schedule import rate
 
 PAGE = Path(__file__).parents[1] / "docs" / "config.md"

@@ -11,9 +11,9 @@ Example:
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from slipstream.lazy import lazy_name
 from slipstream.version import __version__
 
 if TYPE_CHECKING:
@@ -110,12 +110,7 @@ _WHERE = {
 
 
 def __getattr__(name: str) -> object:
-    for module, names in _WHERE.items():
-        if name in names:
-            value = getattr(import_module(f"slipstream.{module}"), name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module 'slipstream' has no attribute {name!r}")
+    return lazy_name(__name__, _WHERE, name)
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,5 @@
 """The command line as a user meets it; with real processes where signals and disks come in."""
 
-import os
-import pty
 import resource
 import signal
 import subprocess
@@ -11,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from command_line import SLIPSTREAM
+from command_line import SLIPSTREAM, shown_in_a_terminal
 from command_line import run as run_process
 from in_process import run
 from small_disk import small_disk
@@ -152,7 +150,7 @@ def test_a_file_that_cannot_grow_is_a_sentence_and_leaves_nothing(tmp_path):
 
 @pytest.mark.process
 def test_a_full_disk_is_a_sentence_and_leaves_nothing(tmp_path):
-    with small_disk(tmp_path, "1m") as disk:
+    with small_disk(tmp_path / "disk", "size=1m") as disk:
         done = run_process("synth", "--rows", 100_000, "--out", disk / "set")
         assert done.returncode == 2
         assert "The disk is full." in done.stderr
@@ -169,22 +167,9 @@ def test_a_reader_that_has_enough_is_no_error(clicks):
 
 @pytest.mark.process
 def test_progress_is_shown_in_a_terminal_and_not_in_a_pipe(tmp_path):
-    main, side = pty.openpty()
-    words = [*SLIPSTREAM, "synth", "--rows", "100000", "--out", str(tmp_path / "a")]
-    process = subprocess.Popen(words, stderr=side, stdout=side, env={**os.environ, "TERM": "xterm"})
-    os.close(side)
-    shown = b""
-    while True:
-        try:
-            piece = os.read(main, 4096)
-        except OSError:
-            break
-        if not piece:
-            break
-        shown += piece
-    process.wait()
-    assert b"rows/s" in shown
-    assert b"generating" in shown
+    shown = shown_in_a_terminal("synth", "--rows", 100_000, "--out", tmp_path / "a")
+    assert "rows/s" in shown
+    assert "generating" in shown
     assert run_process("synth", "--rows", 1000, "--out", tmp_path / "b").stderr == ""
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import pty
 import re
 import resource
 import signal
@@ -13,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command_line import SLIPSTREAM, run
+from command_line import SLIPSTREAM, run, shown_in_a_terminal
 from raw_logs import criteo_rows, digests, write
 from rich.console import Console
 from small_disk import small_disk
@@ -121,25 +119,7 @@ def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(large, tmp_path):
 
 @pytest.mark.process
 def test_the_bar_shows_rows_rate_and_time_left(large, tmp_path):
-    reader, writer = pty.openpty()
-    process = subprocess.Popen(
-        [*SLIPSTREAM, "prepare", "criteo", str(large), "--out", str(tmp_path / "out")],
-        stderr=writer,
-        stdout=subprocess.DEVNULL,
-        env={**os.environ, "COLUMNS": "120", "TERM": "xterm"},
-    )
-    os.close(writer)
-    shown = b""
-    while True:
-        try:
-            piece = os.read(reader, 65536)
-        except OSError:
-            break
-        if not piece:
-            break
-        shown += piece
-    assert process.wait(timeout=60) == 0
-    text = shown.decode(errors="replace")
+    text = shown_in_a_terminal("prepare", "criteo", large, "--out", tmp_path / "out")
     for words in ("reading", "packing", "rows/s", " of ", "0:0"):
         assert words in text
 
@@ -173,7 +153,7 @@ def test_a_file_that_cannot_grow_is_a_sentence_and_what_is_done_is_kept(large, t
 
 @pytest.mark.process
 def test_a_disk_that_is_too_small_is_told_beforehand(large, tmp_path):
-    with small_disk(tmp_path, "150m") as disk:
+    with small_disk(tmp_path / "disk", "size=150m") as disk:
         done = run("prepare", "criteo", large, "--out", disk / "out")
         assert done.returncode == 2
         assert "are free. Make room" in done.stderr

@@ -10,7 +10,7 @@ from small_runs import clicks, config, lines, often_chosen, skewed, stop_after
 
 from slipstream import Lists
 from slipstream.analyze.verify import verify
-from slipstream.config import DenseSettings
+from slipstream.config.sections import DenseSettings
 from slipstream.data.loader import Loader
 from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.planning.device_placement import DevicePlacement

@@ -3,7 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstream.config import Config, PlacementSettings, SkipSettings
+from slipstream.config import Config
+from slipstream.config.sections import PlacementSettings
+from slipstream.config.skip import SkipSettings
 from slipstream.gpu.planning.plan_ahead import (
     PREPARED,
     READ_AHEAD,

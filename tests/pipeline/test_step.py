@@ -7,7 +7,7 @@ from lookups import EVERYTHING, LENGTHS
 from plans import ROWS, SIZES, Batches, assert_close, engine_of, plan_of, step, take, values_of
 from torch import nn
 
-from slipstream.config import DenseSettings
+from slipstream.config.sections import DenseSettings
 from slipstream.tables.optimizers import Adagrad, Adam, RowwiseAdagrad, Sgd
 
 OPTIMIZERS = {

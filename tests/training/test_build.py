@@ -1,7 +1,8 @@
 import numpy as np
 
 import slipstream
-from slipstream.config import Config, ModelSettings
+from slipstream.config import Config
+from slipstream.config.sections import ModelSettings
 from slipstream.pipeline import dense
 from slipstream.training.build import compiles, longest, model_of
 

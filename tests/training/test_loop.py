@@ -5,7 +5,7 @@ import pytest
 import torch
 from small_runs import clicks, config, lines
 
-from slipstream.config import ScheduleSettings
+from slipstream.config.sections import ScheduleSettings
 from slipstream.errors import ConfigError
 from slipstream.pipeline.engine import Engine
 from slipstream.pipeline.schedule import rate

@@ -7,11 +7,11 @@ import shutil
 import signal
 import subprocess
 import time
-from contextlib import contextmanager
 
 import pytest
 from command_line import SLIPSTREAM
 from kills import outcome
+from small_disk import small_disk
 
 from slipstream.config import Config
 
@@ -172,20 +172,6 @@ def test_what_is_wrong_is_a_sentence_and_leaves_nothing(sentence, nursery, click
     assert "Traceback" not in ended.output
     assert not (tmp_path / "run").exists()
     assert sorted(path.name for path in clicks.iterdir()) == before
-
-
-@contextmanager
-def small_disk(folder, *options):
-    if os.geteuid() != 0:
-        pytest.skip("not root, so no small disk: not tested here")
-    folder.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", str(folder)]
-    if subprocess.run(words, capture_output=True).returncode:
-        pytest.skip("mounting is not allowed here: not tested")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
 
 
 def test_a_full_disk_is_a_sentence_and_the_run_goes_on_when_there_is_room(

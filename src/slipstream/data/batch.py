@@ -92,8 +92,8 @@ class Batch:
     ids: Tensor
     n_valid: int
     next_position: int
-    lists: dict[str, ListBatch] = field(default_factory=dict)
     times: Tensor | None = None
+    lists: dict[str, ListBatch] = field(default_factory=dict)
     logit_offset: Tensor | None = None
     skipped: Array | None = None
     decision: int = 0

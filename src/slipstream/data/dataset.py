@@ -9,18 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from slipstream.arrays import Array
+from slipstream.data import layout
 from slipstream.data.dictionary import Dictionary
 from slipstream.data.encoder import Encoder
 from slipstream.data.inputs import Examples, Ragged
-from slipstream.data.layout import (
-    PARTS,
-    ROWS_PER_SHARD,
-    fixed_fields,
-    list_fields,
-    list_file,
-    shard_file,
-    table_file,
-)
 from slipstream.data.manifest import Manifest, read_manifest
 from slipstream.data.schema import Schema
 from slipstream.data.writer import DatasetWriter
@@ -123,11 +115,12 @@ class Dataset:
                 )
         schema = manifest.schema
         parts = {
-            name: Part(name, schema, _map_shards(folder, schema, name, manifest)) for name in PARTS
+            name: Part(name, schema, _map_shards(folder, schema, name, manifest))
+            for name in layout.PARTS
         }
 
         def counts(table: str) -> Array:
-            return _map(folder / table_file(schema, table, "counts"), np.dtype("<i8"))
+            return _map(folder / layout.table_file(schema, table, "counts"), np.dtype("<i8"))
 
         def dictionary(table: str) -> Dictionary | None:
             return _map_dictionary(folder, schema, table)
@@ -135,7 +128,7 @@ class Dataset:
         def buckets(table: str) -> Array | None:
             if not schema.table(table).buckets:
                 return None
-            return _map(folder / table_file(schema, table, "buckets"), np.dtype("<i8"))
+            return _map(folder / layout.table_file(schema, table, "buckets"), np.dtype("<i8"))
 
         return cls(manifest, parts, counts, dictionary, folder, buckets)
 
@@ -151,7 +144,7 @@ class Dataset:
         self,
         folder: str | Path,
         *,
-        rows_per_shard: int = ROWS_PER_SHARD,
+        rows_per_shard: int = layout.ROWS_PER_SHARD,
         force: bool = False,
     ) -> Dataset:
         """Write the data set to a folder and open it from there."""
@@ -185,13 +178,14 @@ def _map_shards(folder: Path, schema: Schema, part: str, manifest: Manifest) -> 
     shards = []
     for number, rows in enumerate(manifest.parts[part].shards):
         arrays = {}
-        for name, field in fixed_fields(schema).items():
-            path = folder / shard_file(part, number, name)
+        for name, field in layout.fixed_fields(schema).items():
+            path = folder / layout.shard_file(part, number, name)
             arrays[name] = _map(path, field.dtype, (rows, *field.shape))
         lists = {}
-        for name, dtype in list_fields(schema).items():
+        for name, dtype in layout.list_fields(schema).items():
             files = [
-                folder / list_file(schema, part, number, name, w) for w in ("values", "offsets")
+                folder / layout.list_file(schema, part, number, name, w)
+                for w in ("values", "offsets")
             ]
             lists[name] = Ragged(_map(files[0], dtype), _map(files[1], np.dtype("<i8")))
         shards.append(Examples(**arrays, lists=lists))
@@ -203,10 +197,10 @@ def _map_dictionary(folder: Path, schema: Schema, table: str) -> Dictionary | No
     if kind is None:
         return None
     dtype = {"hex": "<u4", "int": "<i8", "text": "u1"}[kind]
-    values = _map(folder / table_file(schema, table, "values"), np.dtype(dtype))
+    values = _map(folder / layout.table_file(schema, table, "values"), np.dtype(dtype))
     if kind != "text":
         return Dictionary(kind, values)
-    offsets = _map(folder / table_file(schema, table, "offsets"), np.dtype("<i8"))
+    offsets = _map(folder / layout.table_file(schema, table, "offsets"), np.dtype("<i8"))
     return Dictionary(kind, values, offsets)
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
-import re
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -16,13 +14,12 @@ import numpy as np
 
 from slipstream.data.layout import MANIFEST, PARTS
 from slipstream.data.schema import Schema
+from slipstream.data.signed_json import NO_CHECKSUM, is_signed, sign
 from slipstream.errors import DataError
 from slipstream.version import __version__
 
 FORMAT = "slipstream-dataset"
 VERSION = 1
-_NO_CHECKSUM = "0" * 64
-_CHECKSUM = re.compile(rb'("checksum": ")([0-9a-f]{64})(")')
 
 
 @dataclass(frozen=True)
@@ -105,7 +102,7 @@ class Manifest:
             {
                 "format": FORMAT,
                 "version": VERSION,
-                "checksum": _NO_CHECKSUM,
+                "checksum": NO_CHECKSUM,
                 "schema": self.schema.to_json(),
                 "parts": parts,
                 "rows_per_shard": self.rows_per_shard,
@@ -117,8 +114,7 @@ class Manifest:
             },
             indent=1,
         )
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        return text.replace(_NO_CHECKSUM, digest, 1)
+        return sign(text)
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -176,8 +172,6 @@ def _parse(raw: bytes, path: Path) -> dict[str, Any]:
             f"({__version__}) reads version {VERSION}. Make the data set again, or use the "
             "slipstream that made it."
         )
-    match = _CHECKSUM.search(raw)
-    blank = _CHECKSUM.sub(rb"\g<1>" + _NO_CHECKSUM.encode() + rb"\g<3>", raw, count=1)
-    if not match or hashlib.sha256(blank).hexdigest() != match[2].decode():
+    if not is_signed(raw):
         raise DataError(damaged.format("its checksum does not match its contents"))
     return values

@@ -12,8 +12,9 @@ Memory: `memory_estimate` of a training, and a sentence for one that does not fi
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from slipstream.lazy import lazy_name
 
 if TYPE_CHECKING:
     from slipstream.gpu.devices import (
@@ -104,9 +105,4 @@ _WHERE = {
 
 
 def __getattr__(name: str) -> object:
-    for module, names in _WHERE.items():
-        if name in names:
-            value = getattr(import_module(f"slipstream.gpu.{module}"), name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module 'slipstream.gpu' has no attribute {name!r}")
+    return lazy_name(__name__, _WHERE, name)

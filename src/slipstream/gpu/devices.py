@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from slipstream.config import Config, DenseSettings
+from slipstream.config import Config
+from slipstream.config.sections import DenseSettings
 from slipstream.errors import ConfigError
 from slipstream.pipeline.dense import WeightOptimizer
 

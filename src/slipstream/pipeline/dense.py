@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from slipstream.config import Config, DenseSettings
+from slipstream.config import Config
+from slipstream.config.sections import DenseSettings
 from slipstream.errors import ConfigError
 from slipstream.tables.spec import Embedded
 

@@ -60,13 +60,9 @@ class SkippingOrder:
         self, base: Order, judge: Judge, decisions: Decisions, most: int | None = None
     ) -> None:
         self.base, self._judge, self.decisions, self._most = base, judge, decisions, most
+        self.rows = base.rows
         self._batch_at: dict[int, int] = {}
         self._undecided: int | None = None  # the batch that waits for a decision
-
-    @property
-    def rows(self) -> int:
-        """Examples in the part."""
-        return self.base.rows
 
     def __len__(self) -> int:
         return len(self.base)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from slipstream.arrays import Array
-from slipstream.data.batch import Batch, ListBatch
+from slipstream.data.batch import ListBatch
 from slipstream.errors import DataError
 from slipstream.tables.kernels import planning
 from slipstream.tables.kernels.threads import shared, shares_for
 from slipstream.tables.plan import (
+    Batches,
     GradientIndex,
     GroupPlan,
     ListSlots,
@@ -48,12 +49,7 @@ class NoCache:
         return ()
 
     def place(
-        self,
-        batches: Iterable[Batch],
-        step: int,
-        *,
-        update: bool,
-        row_filter: RowFilter | None = None,
+        self, batches: Batches, step: int, *, update: bool, row_filter: RowFilter | None = None
     ) -> Iterator[Placed]:
         """Where the rows of each batch are, in the slow store."""
         del step  # where a row is does not change

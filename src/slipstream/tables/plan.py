@@ -15,8 +15,7 @@ from slipstream.data.batch import Batch, OnRead, ReadBlock
 from slipstream.quick import quick
 
 
-@dataclass(frozen=True)
-class ListSlots:
+class ListSlots(NamedTuple):
     """The slots of one list column: list i is `slots[offsets[i]:offsets[i + 1]]`."""
 
     slots: Tensor
@@ -71,6 +70,22 @@ class RowSlots(NamedTuple):
     numbered: KeptPrefix | None = None
 
 
+class ColdLookups(NamedTuple):
+    """Lookups of rows that the device cannot find by itself, in a plan that it finishes.
+
+    Args:
+        places: int32, `input * features + feature`.
+        slots: int32, where the row of each is.
+        many: The plans that were made with this one, all of it.
+        at: Which of them it is.
+    """
+
+    places: Array
+    slots: Array
+    many: Emitted
+    at: int
+
+
 class Emitted(NamedTuple):
     """What the plans of one group for several batches in a row say, one behind the other.
 
@@ -95,22 +110,6 @@ class Emitted(NamedTuple):
     evict_rows: Array
     evict_slots: Array
     evicts: Array
-
-
-class ColdLookups(NamedTuple):
-    """Lookups of rows that the device cannot find by itself, in a plan that it finishes.
-
-    Args:
-        places: int32, `input * features + feature`.
-        slots: int32, where the row of each is.
-        many: The plans that were made with this one, all of it.
-        at: Which of them it is.
-    """
-
-    places: Array
-    slots: Array
-    many: Emitted
-    at: int
 
 
 @dataclass(frozen=True)
@@ -216,6 +215,9 @@ def lookup_of(groups: Sequence[GroupPlan], first: int, last: int) -> tuple[Group
 Masks = Sequence[Tensor | None]
 """For each group a bool for each of its rows, False where it stays as it is; None updates all."""
 
+Batches = Iterable[Batch]
+"""Batches in the order of their steps."""
+
 RowFilter = Callable[[Batch], Masks | None]
 """Which rows a batch updates; called once for every batch, in their order, when it is read."""
 
@@ -264,17 +266,12 @@ class Placement(Protocol):
         """For each group the rows in the fast tier, between two plans; empty without one."""
 
     def place(
-        self,
-        batches: Iterable[Batch],
-        step: int,
-        *,
-        update: bool,
-        row_filter: RowFilter | None = None,
+        self, batches: Batches, step: int, *, update: bool, row_filter: RowFilter | None = None
     ) -> Iterator[Placed]:
         """Where the rows of each batch are; the first batch is step number `step`.
 
         Args:
-            batches: The batches, in the order of their steps.
+            batches: The batches.
             step: The number of the first step.
             update: Whether rows will be moved, or only looked up.
             row_filter: Which rows each batch updates; None updates all that it needs.
@@ -297,7 +294,7 @@ class Planner:
         self._update = update
         self._row_filter = row_filter
 
-    def plans(self, batches: Iterable[Batch], step: int = 1) -> Iterator[Plan]:
+    def plans(self, batches: Batches, step: int = 1) -> Iterator[Plan]:
         """The plan of each batch; the first is step number `step`."""
         placed = self._placement.place(
             batches, step, update=self._update, row_filter=self._row_filter

@@ -153,7 +153,7 @@ def fails_and_leaves_the_older(folder, stores, sentence):
 
 @pytest.mark.process
 def test_a_full_disk_is_a_sentence_and_older_checkpoints_stay(tmp_path):
-    with small_disk(tmp_path, "1m") as disk:
+    with small_disk(tmp_path / "disk", "size=1m") as disk:
         stores = stores_of(TableSpec("big", 200_000, 4))
         fails_and_leaves_the_older(disk / "checkpoints", stores, "No space left on device")
 

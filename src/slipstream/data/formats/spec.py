@@ -75,12 +75,9 @@ class Negatives:
 
 @dataclass(frozen=True)
 class History:
-    """What the same user did before.
+    """What the user in the column `user` did in at most `length` examples before.
 
-    Args:
-        user: The column that names the user.
-        length: How many earlier inputs to keep at most.
-        columns: The columns whose earlier values are kept, and what to call each history.
+    `columns` names the columns whose earlier values are kept, and the history made of each.
     """
 
     user: str

@@ -56,10 +56,12 @@ class ColumnShape:
 class DataShape:
     """A kind of built-in data.
 
+    A column that depends on another comes after it.
+
     Args:
         name: What the user calls it.
         tables: The tables.
-        columns: The columns; one that depends on another comes after it.
+        columns: The columns.
         positives: The share of positive labels unless the user chooses another.
         dense: How many dense values.
         seconds: The time that the log covers; 0 if it has no times.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 
@@ -19,7 +19,15 @@ from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.quick import quick
 from slipstream.tables.no_cache import NoCache
-from slipstream.tables.plan import ColdLookups, GroupPlan, KeptPrefix, Placed, RowFilter, RowSlots
+from slipstream.tables.plan import (
+    Batches,
+    ColdLookups,
+    GroupPlan,
+    KeptPrefix,
+    Placed,
+    RowFilter,
+    RowSlots,
+)
 from slipstream.tables.spec import Layout
 
 _NO_SLOTS = torch.empty((0, 0), dtype=torch.int64)
@@ -97,12 +105,7 @@ class DevicePlacement:
         return made
 
     def place(
-        self,
-        batches: Iterable[Batch],
-        step: int,
-        *,
-        update: bool,
-        row_filter: RowFilter | None = None,
+        self, batches: Batches, step: int, *, update: bool, row_filter: RowFilter | None = None
     ) -> Iterator[Placed]:
         """What comes before each batch and what leaves after it; the device finds the rest."""
         if not update or row_filter is not None:  # a device moves every row that a batch needs

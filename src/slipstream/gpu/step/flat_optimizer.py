@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from slipstream.arrays import Array
-from slipstream.config import DenseSettings
+from slipstream.config.sections import DenseSettings
 from slipstream.errors import ConfigError
 from slipstream.gpu.kernels import dense_update as kernel
 from slipstream.pipeline.dense import learning_rate

@@ -25,22 +25,6 @@ def accesses_of(layout: Layout, counts: Callable[[str], Array]) -> list[Array]:
     ]
 
 
-class Blocks(NamedTuple):
-    """Rows with equal accesses in one group: far fewer than rows, and in the order of their worth.
-
-    Args:
-        group: The group of each block.
-        accesses: Those of each of its rows.
-        size: Bytes of a row.
-        rows: How many rows there are.
-    """
-
-    group: Array
-    accesses: Array
-    size: Array
-    rows: Array
-
-
 @dataclass(frozen=True)
 class Popularity:
     """Rows by accesses a byte, the most accessed first; among equals the first rows first.
@@ -156,6 +140,22 @@ class Popularity:
         if whole < 0 or whole == len(ends) - 1:
             return max(0, whole), 0
         return whole, int((budget - ends[whole]) // int(self.blocks.size[whole]))
+
+
+class Blocks(NamedTuple):
+    """Rows with equal accesses in one group: far fewer than rows, and in the order of their worth.
+
+    Args:
+        group: The group of each block.
+        accesses: Those of each of its rows.
+        size: Bytes of a row.
+        rows: How many rows there are.
+    """
+
+    group: Array
+    accesses: Array
+    size: Array
+    rows: Array
 
 
 def _histogram(accesses: Array) -> tuple[Array, Array]:

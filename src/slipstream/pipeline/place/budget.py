@@ -214,23 +214,13 @@ def rows_beside(
 def lookups_beside(
     popularity: Popularity, tier_sizes: Sequence[TierSize], inputs: int, inputs_drawn: int
 ) -> list[float]:
-    """For each group, the expected number of lookups of rows that do not stay.
-
-    Args:
-        popularity: The rows in order.
-        tier_sizes: The fast tier of each group.
-        inputs: Inputs of the training part.
-        inputs_drawn: How many of them.
-    """
+    """For each group, the expected number of lookups of these rows."""
     lookups, blocks = [], popularity.blocks
-    for number, (tier_size, accesses) in enumerate(
-        zip(tier_sizes, popularity.accesses, strict=True)
-    ):
-        in_group = blocks.group == number
-        every = (blocks.accesses[in_group] * blocks.rows[in_group]).sum()
-        lookups.append(
-            float(every - accesses[tier_size.keep].sum()) * inputs_drawn / max(1, inputs)
-        )
+    accesses_of_blocks = blocks.accesses * blocks.rows
+    for number, tier_size in enumerate(tier_sizes):
+        total = accesses_of_blocks[blocks.group == number].sum()
+        kept = popularity.accesses[number][tier_size.keep].sum()
+        lookups.append(float(total - kept) * inputs_drawn / max(1, inputs))
     return lookups
 
 

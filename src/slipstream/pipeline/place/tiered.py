@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from slipstream.pipeline.place.popularity import Refresh
 from slipstream.pipeline.place.split import in_two
 from slipstream.pipeline.place.tier import Tier, TierSize
 from slipstream.tables.no_cache import NoCache
-from slipstream.tables.plan import GroupPlan, Placed, RowFilter, RowSlots, filter_rows
+from slipstream.tables.plan import Batches, GroupPlan, Placed, RowFilter, RowSlots, filter_rows
 from slipstream.tables.spec import Layout
 
 
@@ -45,7 +45,7 @@ class Tiered:
         layout: Layout,
         singles: Sequence[str],
         tier_sizes: Sequence[TierSize],
-        window: int,
+        window: int = 1,
         *,
         refresh: Refresh | None = None,
         split: bool = False,
@@ -59,12 +59,7 @@ class Tiered:
         self._tiers = self._fresh()
 
     def place(
-        self,
-        batches: Iterable[Batch],
-        step: int,
-        *,
-        update: bool,
-        row_filter: RowFilter | None = None,
+        self, batches: Batches, step: int, *, update: bool, row_filter: RowFilter | None = None
     ) -> Iterator[Placed]:
         """Where the rows of each batch are, which come before it, and which leave after it."""
         self._tiers = self._fresh()  # plans do not depend on what was placed before

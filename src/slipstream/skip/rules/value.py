@@ -37,12 +37,6 @@ class Value(SkipRule):
         super().__init__(context, options)
         self._counts = np.zeros(context.reader.rows, dtype=np.uint32)
 
-    @classmethod
-    def row_bytes(cls, epochs: int) -> tuple[int, int]:
-        """A count, and 1 / (count + 1)."""
-        del epochs
-        return 4, 4
-
     def observe(self, trained: Accesses, skipped: Accesses | None) -> None:
         """Count the accesses of trained examples; skipped ones have taught nothing."""
         del skipped
@@ -69,3 +63,9 @@ class Value(SkipRule):
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
         """Continue with saved counts."""
         self._counts[:] = state["counts"]
+
+    @classmethod
+    def row_bytes(cls, epochs: int) -> tuple[int, int]:
+        """A count, and 1 / (count + 1)."""
+        del epochs
+        return 4, 4

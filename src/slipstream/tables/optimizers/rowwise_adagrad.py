@@ -9,7 +9,8 @@ import numpy as np
 
 from slipstream.compiled import compiled
 from slipstream.tables.kernels.rows import load_block, store_block
-from slipstream.tables.optimizers.optimizer import RowOptimizer, State
+from slipstream.tables.optimizers.adagrad import Adagrad
+from slipstream.tables.optimizers.optimizer import State
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,18 +43,13 @@ def _update_rows(work, first, last):
 
 
 @dataclass(frozen=True)
-class RowwiseAdagrad(RowOptimizer):
+class RowwiseAdagrad(Adagrad):
     """One rate for the whole row, by the mean square of its past gradients (as in FBGEMM).
 
-    Args:
-        lr: Learning rate.
-        eps: Keeps the division from zero.
-        weight_decay: Adds `weight_decay * row` to the gradient of rows that are touched.
+    It has the options of `Adagrad`: `lr`, `eps` and `weight_decay`.
     """
 
-    lr: float = 0.1
     eps: float = 1e-8
-    weight_decay: float = 0.0
     name = "rowwise_adagrad"
     slots: ClassVar = {"sum": "row"}
     kernel = staticmethod(_update_rows)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from slipstream.data.manifest import FileInfo, versions
+from slipstream.data.signed_json import NO_CHECKSUM, is_signed, sign
 from slipstream.errors import CheckpointError
 from slipstream.version import __version__
 
@@ -17,8 +16,6 @@ STATE = "state.json"
 DENSE = "dense.safetensors"
 FORMAT = "slipstream-checkpoint"
 VERSION = 1
-_NO_CHECKSUM = "0" * 64
-_CHECKSUM = re.compile(rb'("checksum": ")([0-9a-f]{64})(")')
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ def contents_text(
         {
             "format": FORMAT,
             "version": VERSION,
-            "checksum": _NO_CHECKSUM,
+            "checksum": NO_CHECKSUM,
             "step": step,
             "versions": versions(),
             "tables": [asdict(table) for table in tables],
@@ -94,9 +91,7 @@ def contents_text(
         },
         indent=1,
     )
-    text = f'{head[:-2]},\n "state": {state}\n}}'
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return text.replace(_NO_CHECKSUM, digest, 1)
+    return sign(f'{head[:-2]},\n "state": {state}\n}}')
 
 
 def read_contents(folder: Path) -> Contents:
@@ -111,9 +106,7 @@ def read_contents(folder: Path) -> Contents:
         raise CheckpointError(f"{STATE} cannot be read ({error})") from None
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         raise CheckpointError(f"{STATE} is not that of a slipstream checkpoint")
-    checksum = _CHECKSUM.search(raw)
-    unsigned = _CHECKSUM.sub(rb"\g<1>" + _NO_CHECKSUM.encode() + rb"\g<3>", raw, count=1)
-    if not checksum or hashlib.sha256(unsigned).hexdigest() != checksum[2].decode():
+    if not is_signed(raw):
         raise CheckpointError(f"the checksum in {STATE} does not match its contents")
     if values.get("version") != VERSION:
         raise CheckpointError(

@@ -23,15 +23,12 @@ _TYPES: dict[str, tuple[str, torch.dtype]] = {
     "F32": ("<f4", torch.float32),
     "F16": ("<f2", torch.float16),
     "BF16": ("<u2", torch.bfloat16),
-    "I64": ("<i8", torch.int64),
-    "I32": ("<i4", torch.int32),
-    "I16": ("<i2", torch.int16),
-    "I8": ("i1", torch.int8),
-    "U64": ("<u8", torch.uint64),
-    "U32": ("<u4", torch.uint32),
-    "U16": ("<u2", torch.uint16),
-    "U8": ("u1", torch.uint8),
     "BOOL": ("?", torch.bool),
+}
+_TYPES |= {
+    f"{kind[0].upper()}{8 * size}": (f"<{kind[0]}{size}", getattr(torch, f"{kind}{8 * size}"))
+    for kind in ("int", "uint")
+    for size in (8, 4, 2, 1)
 }
 _TYPE_OF = {dtype: name for name, (_, dtype) in _TYPES.items()}
 _METADATA = "__metadata__"
