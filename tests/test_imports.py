@@ -8,7 +8,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "slipstream"
 # A package imports only from lines above its own, and from itself.
 LAYERS = (
     "version errors arrays",
-    "quick compiled prefetch background t_distribution number_format",
+    "quick lazy compiled prefetch background t_distribution number_format",
     "order",
     "data",
     "tables",

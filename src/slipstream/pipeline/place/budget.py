@@ -219,8 +219,8 @@ def lookups_beside(
     accesses_of_blocks = blocks.accesses * blocks.rows
     for number, tier_size in enumerate(tier_sizes):
         total = accesses_of_blocks[blocks.group == number].sum()
-        kept = popularity.accesses[number][tier_size.keep].sum()
-        lookups.append(float(total - kept) * inputs_drawn / max(1, inputs))
+        of_kept_rows = popularity.accesses[number][tier_size.keep].sum()
+        lookups.append(float(total - of_kept_rows) * inputs_drawn / max(1, inputs))
     return lookups
 
 
