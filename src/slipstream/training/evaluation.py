@@ -1,24 +1,26 @@
-"""Scores a part of the data set with the model as it is now."""
+"""Scores a part of the data set, or some of its examples, with the present weights."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 
+import numpy as np
 import torch
-from torch import Tensor
 
-from slipstream.data.batch import Batch
+from slipstream.arrays import Array
+from slipstream.data.batch import Batch, BatchReader
 from slipstream.data.dataset import Part
 from slipstream.data.loader import Loader
-from slipstream.pipeline.engine import Engine
+from slipstream.order import Cut
+from slipstream.pipeline.engine import Engine, Scored
 from slipstream.tables.plan import Placement, Planner
 from slipstream.training.diverged import diverged_at
 from slipstream.training.metrics import Metrics, Mode, Scores
 
 RATE_INPUTS = 8192
-"""Inputs of the validation part whose loss sets the rate of hot and cold batches: enough to tell
-a better loss from a worse one, few enough to be scored at the end of each segment."""
+"""Inputs of the validation part whose loss sets the rate of hot and cold batches: enough to
+distinguish losses, and few enough to score them at the end of each segment."""
 EXACT_BYTES = 1 << 30
 """Memory for the scores of an exact AUC; larger parts have a bounded one."""
 _SCORE_BYTES = 4  # a float32 for each input
@@ -30,17 +32,17 @@ def evaluate(
     part: Part,
     batch_size: int,
     mode: Mode = "exact",
-    each: Callable[[int], None] = lambda _: None,
+    on_batch: Callable[[int], None] = lambda _: None,
 ) -> Scores:
     """Score the predictions for all examples of a part.
 
     Args:
         engine: Rows and dense part.
         placement: Finds the rows of a batch.
-        part: The inputs.
-        batch_size: How many are predicted at once.
+        part: The examples.
+        batch_size: Examples that are scored at once.
         mode: How the AUC is computed.
-        each: Called after each batch with its number of examples; if it raises, evaluation ends.
+        on_batch: Called after each batch with its number of examples; an error of it ends all.
     """
     metrics = Metrics(mode)
     for batch, logits in predictions(engine, placement, part, batch_size):
@@ -48,7 +50,7 @@ def evaluate(
         if not bool(torch.isfinite(logits[:n]).all()):
             raise diverged_at(part.name, batch, logits)
         metrics.add(logits[:n], batch.labels[:n], batch.weights[:n])
-        each(n)
+        on_batch(n)
     return metrics.result()
 
 
@@ -64,12 +66,48 @@ def first_inputs(part: Part, count: int) -> Part:
 
 def predictions(
     engine: Engine, placement: Placement, part: Part, batch_size: int
-) -> Iterator[tuple[Batch, Tensor]]:
-    """The batches of a part, in order, with the logits of their inputs."""
-    planner = Planner(placement, update=False)
+) -> Iterator[Scored]:
+    """The batches of a part, in order, with the logits of their examples."""
+    with Loader(part, batch_size) as loader:
+        yield from _scored(engine, placement, loader)
+
+
+class ExampleScorer:
+    """Scores any examples of a part.
+
+    Args:
+        engine: Rows and dense part.
+        placement: Finds the rows of a batch in the slow store.
+        part: Where the examples are.
+        capacity: Examples that are scored at once.
+    """
+
+    def __init__(self, engine: Engine, placement: Placement, part: Part, capacity: int) -> None:
+        self._engine, self._placement, self._capacity = engine, placement, capacity
+        self._reader = BatchReader(part, capacity)
+
+    def __call__(self, numbers: Array) -> tuple[Array, Array]:
+        """The logits of the examples of these numbers, and their labels."""
+        logits, labels = [np.zeros(0)], [np.zeros(0)]
+        for batch, of_batch in _scored(
+            self._engine, self._placement, self._read(numbers), few=True
+        ):
+            logits.append(of_batch[: batch.n_valid].double().numpy())
+            labels.append(batch.labels[: batch.n_valid].numpy())
+        return np.concatenate(logits), np.concatenate(labels)
+
+    def _read(self, numbers: Array) -> Iterator[Batch]:
+        for first in range(0, len(numbers), self._capacity):
+            yield from self._reader.read([Cut(numbers[first : first + self._capacity], 0)])
+
+
+def _scored(
+    engine: Engine, placement: Placement, batches: Iterable[Batch], *, few: bool = False
+) -> Generator[Scored, None, None]:
+    """Batches with the logits of their examples; `few` as in `Engine.scores`."""
     engine.dense.model.eval()
     try:
-        with Loader(part, batch_size) as loader, closing(engine.scores(loader, planner)) as scores:
+        with closing(engine.scores(batches, Planner(placement, update=False), few=few)) as scores:
             yield from scores
     finally:
         engine.dense.model.train()

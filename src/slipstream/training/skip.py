@@ -25,8 +25,8 @@ from slipstream.skip.skipper import Skipper
 from slipstream.tables.plan import Plan, RowFilter
 from slipstream.tables.spec import Layout
 from slipstream.training.build import run_order
+from slipstream.training.evaluation import ExampleScorer
 from slipstream.training.example_order import hot_rows_of, order_of
-from slipstream.training.example_scorer import ExampleScorer
 from slipstream.training.placement import slow_placement
 from slipstream.training.state import Hooks, RunState
 

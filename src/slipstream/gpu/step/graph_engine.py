@@ -30,7 +30,7 @@ from slipstream.gpu.step.step_buffers import PageCursor, StepBuffers
 from slipstream.gpu.streams import Stream
 from slipstream.gpu.supported import check_supported
 from slipstream.gpu.transfer.bundle import PlanBundle, QueuedPlan, runs
-from slipstream.gpu.transfer.carrier import Carrier, Done
+from slipstream.gpu.transfer.carrier import Carrier
 from slipstream.gpu.transfer.ring import Pages
 from slipstream.models import Model
 from slipstream.pipeline.dense import DensePart
@@ -131,7 +131,7 @@ class GraphEngine(Engine):
             self._flat.step_number = [self._numbers.pop(one.step) for one in bundle.plans][-1]
             self._carrier.leave(bundle, outcome)
             done += len(bundle.plans)
-        yield from _said(self._carrier.done())
+        yield from _with_examples(self._carrier.done())
 
     def skip_step(self, plan: Plan) -> None:
         """Do what a plan without inputs asks for: rows may come and go, nothing is trained."""
@@ -226,7 +226,7 @@ class GraphEngine(Engine):
 
     def remaining_results(self, outstanding: int = 0) -> Iterator[StepResult]:
         """What steps that are not told yet said; waits for all but so many of the last."""
-        yield from _said(self._carrier.done(but=outstanding))
+        yield from _with_examples(self._carrier.done(but=outstanding))
 
     @property
     def _flat(self) -> FlatOptimizer:
@@ -336,13 +336,9 @@ class GraphEngine(Engine):
         gives["loss"].copy_(loss.detach().reshape(1))
 
 
-def _said(all_done: Iterable[Done]) -> Iterator[StepResult]:
-    """What steps said of their batches, where these had inputs."""
-    for loss, logits, plan, counts in all_done:
-        pairs = zip(plan.groups, counts, strict=True)
-        needs = sum(count for group, count in pairs if group.cold is not None)
-        if plan.n_valid:
-            yield StepResult(loss, logits, plan, needs)
+def _with_examples(results: Iterable[StepResult]) -> Iterator[StepResult]:
+    """The results of the steps whose batches had examples."""
+    return (result for result in results if result.plan.n_valid)
 
 
 def build_graph_engine(

@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import NamedTuple
 
 import torch
 
@@ -39,6 +38,7 @@ from slipstream.gpu.transfer.packing import Packing, room_for
 from slipstream.gpu.transfer.ring import NOTHING, Pages, Ring
 from slipstream.gpu.transfer.sections import Section, Sections
 from slipstream.gpu.transfer.slot_contents import SlotContents
+from slipstream.pipeline.engine import StepResult
 from slipstream.tables.mover import BeforeWrite, Clock
 from slipstream.tables.plan import Plan, RowSlots
 from slipstream.tables.store import RowStore
@@ -47,22 +47,6 @@ _NOTHING, _THAT_COME, _ALL = range(3)  # which rows are on the host as they are 
 
 SayHow = Callable[[float, int, Array], None]
 """Writes down how dense weights move, with a factor of their learning rate in that step."""
-
-
-class Done(NamedTuple):
-    """What a step said of its batch.
-
-    Args:
-        loss: Its loss.
-        logits: Of its inputs.
-        plan: Its plan.
-        needs: For each group the distinct rows that moved.
-    """
-
-    loss: float
-    logits: torch.Tensor
-    plan: Plan
-    needs: tuple[int, ...]
 
 
 class Carrier:
@@ -102,7 +86,7 @@ class Carrier:
         self._to_read: SimpleQueue[PlanBundle | None] = SimpleQueue()
         self._sent: SimpleQueue[PlanBundle | BaseException] = SimpleQueue()
         self._to_write: SimpleQueue[Outcome | None] = SimpleQueue()
-        self._done: SimpleQueue[list[Done] | BaseException] = SimpleQueue()
+        self._done: SimpleQueue[list[StepResult] | BaseException] = SimpleQueue()
         self._under_way = 0
         self._settled = _NOTHING
         self._landed, self._changed = 0, threading.Condition()
@@ -242,13 +226,13 @@ class Carrier:
         self._settled = _NOTHING
         self._to_write.put(Outcome(outcome, bundle, there))
 
-    def done(self, *, but: int | None = None) -> list[Done]:
+    def done(self, *, but: int | None = None) -> list[StepResult]:
         """The steps whose results have come since the last time.
 
         Args:
             but: Wait until those of so many steps at most are still to come; None never waits.
         """
-        finished: list[Done] = []
+        finished: list[StepResult] = []
         while self._failure is None and self._under_way:
             if self._done.empty() and (but is None or self._under_way <= but):
                 break
@@ -360,7 +344,7 @@ class Carrier:
                 self._done.put(error)
                 return
 
-    def _write(self, given: Outcome) -> list[Done]:
+    def _write(self, given: Outcome) -> list[StepResult]:
         given.there.before_more_in(self._outward)
         with self._outward.used():
             given.pages.host.copy_(given.pages.device, non_blocking=True)
@@ -381,7 +365,11 @@ class Carrier:
         logits = torch.from_numpy(said["logits"].copy()).unbind()
         counts = (said[f"{number}.touched"][:, 0] for number in range(len(self.held.slow)))
         moved = zip(*(one.tolist() for one in counts), strict=True)
-        made = list(map(Done, losses, logits, plans, moved))
+        made = []
+        for loss, of_batch, plan, of_groups in zip(losses, logits, plans, moved, strict=True):
+            pairs = zip(plan.groups, of_groups, strict=True)
+            needs = sum(count for group, count in pairs if group.cold is not None)
+            made.append(StepResult(loss, of_batch, plan, needs))
         given.pages.ring.give_back(given.pages, Event())
         return made
 
