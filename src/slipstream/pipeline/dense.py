@@ -40,10 +40,10 @@ def learning_rate(config: DenseSettings) -> float:
 
 
 class WeightOptimizer(Protocol):
-    """Moves all dense weights at once; their state has the names of PyTorch's optimizers."""
+    """Updates all dense weights at once; their state has the names of PyTorch's optimizers."""
 
     def step(self, factor: float) -> None:
-        """Move the weights by their gradients, with `factor` of the learning rate."""
+        """Update the weights with their gradients; `factor` multiplies the learning rate."""
 
     def state_of(self, weight: Tensor) -> Mapping[str, Any]:
         """The optimizer state of one weight."""
@@ -53,17 +53,16 @@ class WeightOptimizer(Protocol):
 
 
 class DensePart:
-    """A model's dense weights and everything that moves them.
+    """A model's dense weights with their optimizer.
 
     Args:
-        model: The model; gives logits for dense values and embedding vectors.
-        config: How its weights move.
-        precision: fp32; tf32, where products on a GPU have 10 bits of fraction; or bf16: products
-            in bfloat16, weights and sums in float32.
-        compiled: Whether to compile the model, which takes a while and then saves some of each
-            step.
-        device: Where it is computed.
-        optimizer: Makes the optimizer of the model's weights; None chooses PyTorch's.
+        model: The model; returns logits for dense values and embedding vectors.
+        config: The optimizer and its options.
+        precision: fp32; tf32: products on a GPU have 10 bits of fraction; or bf16: products in
+            bfloat16, weights and sums in float32.
+        compiled: Whether to compile the model, which takes a while and makes each step faster.
+        device: The device of the weights.
+        optimizer: Creates the optimizer of the weights; None uses PyTorch's.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class DensePart:
 
     @cached_property
     def _optimizer(self) -> torch.optim.Optimizer:
-        """Made when it is needed: who only predicts is spared the seconds of importing it."""
+        """Created when it is needed: its import takes seconds, and predictions do not need it."""
         return _optimizer(self.model, self.config)
 
     def logits(
@@ -96,13 +95,7 @@ class DensePart:
     ) -> Tensor:
         """The logits of a batch, in float32 (or wider, if the model is).
 
-        Only training runs compiled: a second compilation for scoring would not pay.
-
-        Args:
-            dense: Dense values.
-            embedded: The vectors.
-            train: Whether it is for training.
-            widen: False leaves them in the precision that they were computed in.
+        Only training uses the compiled model: compiling again for scoring takes too long.
         """
         with self._autocast():
             logits = (self._call if train else self.model)(
@@ -117,11 +110,11 @@ class DensePart:
 
     @property
     def finite(self) -> bool:
-        """Whether every weight is a number still."""
+        """Whether every weight is a finite number."""
         return all(bool(torch.isfinite(parameter).all()) for parameter in self.model.parameters())
 
     def step(self, factor: float) -> None:
-        """Move the weights by their gradients, with `factor` of the learning rate."""
+        """Update the weights with their gradients; `factor` multiplies the learning rate."""
         if self.flat is not None:
             self.flat.step(factor)
             return
@@ -133,7 +126,7 @@ class DensePart:
         self._optimizer.zero_grad(set_to_none=True)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The weights, and what the optimizer keeps beside each, by name; on the CPU."""
+        """The weights and their optimizer state by name, on the CPU."""
         state = {f"model.{name}": value for name, value in self.weights.items()}
         for name, weight in self.model.named_parameters():
             for key, value in self._state_of(weight).items():
@@ -147,12 +140,12 @@ class DensePart:
         return self._optimizer.state[weight]
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Take over what `state_dict` gave, with the optimizer it was made with."""
+        """Restore the result of `state_dict`, with the same kind of optimizer."""
         self.load_weights(state)
         for name, weight in self.model.named_parameters():
             start = f"optimizer.{name}."
             saved = {key: value for key, value in state.items() if key.startswith(start)}
-            # Copied: what was loaded may be read-only memory.
+            # Copied: loaded tensors may be read-only memory.
             state_of = {key.removeprefix(start): value.clone() for key, value in saved.items()}
             if self.flat is not None:
                 self.flat.load_state_of(weight, state_of)
@@ -160,7 +153,7 @@ class DensePart:
                 self._optimizer.state[weight] = state_of
 
     def load_weights(self, state: Mapping[str, Tensor]) -> None:
-        """Take over the weights alone."""
+        """Restore the weights alone."""
         self.model.load_state_dict(weights_for(self.model, state))
 
     def _autocast(self) -> AbstractContextManager[Any]:
@@ -170,7 +163,7 @@ class DensePart:
 
 
 def weights_for(model: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights in a saved state, by the model's names; an error where one does not fit."""
+    """The weights in a saved state, by the model's names; an error if a shape differs."""
     weights = {}
     for name, value in model.state_dict().items():
         saved = state.get(f"model.{name}")
@@ -186,7 +179,7 @@ def weights_for(model: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tens
 
 
 def worth_compiling(config: Config, steps: int) -> bool:
-    """Whether to compile the dense part: if asked to, or a long run where a compiler is found."""
+    """Whether to compile the dense part: if `compile` is on, or in a long run with a compiler."""
     if config.compile == "auto":
         return steps >= WORTH_COMPILING and compiler() is not None
     if config.compile == "on" and compiler() is None:
@@ -198,7 +191,7 @@ def worth_compiling(config: Config, steps: int) -> bool:
 
 
 def compiler() -> str | None:
-    """The C++ compiler that torch would use, if there is one."""
+    """The C++ compiler that torch would use, or None."""
     names = [os.environ.get("CXX"), "g++", "clang++"]
     return next((name for name in names if name and shutil.which(name)), None)
 

@@ -44,12 +44,7 @@ class StepResult(NamedTuple):
 
 
 class Engine:
-    """Embedding tables and a dense part that are trained together.
-
-    Args:
-        tables: The embedding tables.
-        dense: The dense part.
-    """
+    """Embedding tables and a dense part that are trained together."""
 
     returns_results_first = True
     """Whether results are returned before the update is applied."""
@@ -60,12 +55,7 @@ class Engine:
         self._factors: dict[int, float] = {}
 
     def prepare(self, plan: Plan, factor: float = 1.0) -> None:
-        """Begin to fetch what a coming step needs; plans come in the order of their steps.
-
-        Args:
-            plan: The plan.
-            factor: Multiplies all learning rates in that step.
-        """
+        """Begin to fetch the rows of a coming step; `factor` multiplies its learning rates."""
         self._factors[plan.step] = factor
         self.tables.prepare(plan)
 
@@ -92,11 +82,7 @@ class Engine:
             yield from self.step(plan)
 
     def remaining_results(self, outstanding: int = 0) -> Iterator[StepResult]:
-        """Wait for steps and return their results; on a CPU there are none to wait for.
-
-        Args:
-            outstanding: How many of the last steps may still be outstanding.
-        """
+        """Wait for all but the last `outstanding` steps, and return results; a CPU never waits."""
         del outstanding
         yield from ()
 
@@ -120,12 +106,7 @@ class Engine:
         return StepResult(sum(losses), torch.cat([part.detach().cpu() for part in logits]), plan)
 
     def move(self, plan: Plan, factor: float = 1.0) -> None:
-        """Update rows and dense weights with the gradients of `forward`.
-
-        Args:
-            plan: The plan of that `forward`.
-            factor: Multiplies all learning rates.
-        """
+        """Update rows and dense weights with the gradients of `forward`."""
         self.tables.update(plan.groups, *self._embedded, step=plan.step, factor=factor)
         self.tables.leave(plan)
         self.dense.step(factor)
@@ -167,13 +148,7 @@ class Engine:
 def prefetch_rows(
     engine: Engine, plans: Iterator[Plan], factor: Callable[[Plan], float]
 ) -> Iterator[Plan]:
-    """The plans, each after the engine began to fetch the rows of it and of the next few.
-
-    Args:
-        engine: Fetches the rows.
-        plans: The plans.
-        factor: The factor of all learning rates in the step of a plan.
-    """
+    """The plans, each after the engine began to fetch the rows of it and of the next few."""
     prepared: deque[Plan] = deque()
     while True:
         while len(prepared) < PREPARED and (plan := next(plans, None)) is not None:
@@ -185,14 +160,7 @@ def prefetch_rows(
 
 
 def loss_of(logits: Tensor, plan: Plan, first: int = 0, last: int | None = None) -> Tensor:
-    """The weighted sum of the inputs' logloss over the batch's capacity, which is constant.
-
-    Args:
-        logits: Of some inputs of the batch.
-        plan: Of the whole batch.
-        first: The first of these inputs.
-        last: The one after the last; None is the end of the batch.
-    """
+    """The weighted sum of the logloss of examples `first` to `last`, over the batch's capacity."""
     part = slice(first, last)
     offset = None if plan.logit_offset is None else plan.logit_offset[part].to(logits)
     labels, weight = plan.labels[part].to(logits), plan.weight[part].to(logits)

@@ -1,4 +1,4 @@
-"""What follows from the number of inputs trained: the learning rate, and what is due."""
+"""The learning rate at a position of the run, and whether something is due there."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from slipstream.config.sections import ScheduleSettings
 
 
 def rate(schedule: ScheduleSettings, position: int, total: int) -> float:
-    """By how much the learning rates are multiplied in a step.
+    """The factor of all learning rates in a step.
 
     They rise linearly until the end of the warm-up, and fall from there to 0 at the end of the run.
 
     Args:
-        schedule: How they change.
+        schedule: Warm-up and decay.
         position: Inputs of the run up to the end of this step's batch.
         total: Inputs of the whole run.
 

@@ -28,14 +28,14 @@ class TierPolicy(NamedTuple):
 
 
 class Strategy(NamedTuple):
-    """In what order inputs come, which are trained, and where rows live when their batch comes.
+    """In what order examples come, which are trained, and where rows are during their batch.
 
     Args:
-        ordering: as-is; apart: no batch mixes hot and cold inputs; cold-first: nor that, and all
-            cold ones of an epoch come first; split: each batch in two parts.
-        skipping: By which rule inputs are skipped; none trains all.
-        placement: How a fast tier is used; None trains in the slow one.
-        promise: What is trained, beside plain training on the same batches: the same bits, or
+        ordering: as-is; apart: no batch mixes hot and cold examples; cold-first: the same, and all
+            cold examples of an epoch come first; split: each batch in two parts.
+        skipping: The rule by which examples are skipped; none trains all.
+        placement: How a fast tier is used; None trains in the slow tier.
+        promise: The result compared with plain training on the same batches: the same bits, or
             the same numbers up to rounding.
     """
 

@@ -35,14 +35,14 @@ _SMALL_BATCH = 16  # so often a batch fits a fast tier for which its exact rows 
 
 
 def check(config: Config, dataset: Dataset) -> None:
-    """Raise an error where a configuration asks for what is not there."""
+    """Raise an error if the data set lacks something that the configuration needs."""
     chosen = strategy_of(config)
     if not len(dataset.train):
         raise ConfigError("There is nothing to train on: the training part has no inputs.")
     if config.early_stopping.every_inputs is not None and not len(dataset.validation):
         raise ConfigError(
             "early_stopping.every_inputs needs a validation part, and this data set has none. "
-            "Leave it out, or prepare the data set with a validation part."
+            "Omit it, or prepare the data set with a validation part."
         )
     if chosen.ordering == "apart" and not len(dataset.validation):
         raise ConfigError(
@@ -52,8 +52,8 @@ def check(config: Config, dataset: Dataset) -> None:
         )
     if chosen.ordering == "split" and config.compile == "on":
         raise ConfigError(
-            "compile is on, but a batch in two parts has them in ever other sizes, and each would "
-            "be compiled anew. Set compile to off."
+            "compile is on, but the two parts of a batch have other sizes in every batch, and each "
+            "size would be compiled anew. Set compile to off."
         )
     rule_choice(chosen.skipping, config.skip.options, chosen.ordering)  # an error, if it is wrong
     if chosen.placement is not None or chosen.ordering == "apart":
@@ -114,16 +114,9 @@ def engine_of(
     kernels: str | None = None,
     on_message: Callable[[str], None] = lambda _: None,
 ) -> Engine:
-    """The tables and the dense part of a model, ready to be stepped.
+    """The tables and the dense part of a model: an engine for a run of so many steps.
 
-    Args:
-        config: How.
-        model: The dense part, and the layout of the tables.
-        steps: How many steps there will be.
-        fresh: Whether to fill the tables with first values.
-        tier_sizes: The fast tier of each group; None without one.
-        kernels: cpu, reference or gpu; None chooses.
-        on_message: Called with a sentence that a user should see.
+    If `fresh`, rows get first values. `kernels` is cpu, reference or gpu; None chooses.
     """
     kernels = kernels or ("gpu" if gpu.uses_gpu(config, tier_sizes) else "cpu")
     slots = None if tier_sizes is None else [tier_size.slots for tier_size in tier_sizes]

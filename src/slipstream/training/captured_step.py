@@ -1,4 +1,4 @@
-"""Users' own modules and losses in the recorded step: their model, our rows and plans."""
+"""Trains a user's own module and loss in one recorded step, with the rows of slipstream."""
 
 from __future__ import annotations
 
@@ -56,23 +56,22 @@ class CapturedResult(NamedTuple):
 class CapturedStep:
     """Your own module and loss, trained together with embedding tables as one recorded step.
 
-    On a GPU everything from the rows that come to the weights that move is one CUDA graph: the
-    module must do the same operations for every batch, and ask the host for nothing. Where it
-    cannot be recorded, and on a CPU, the same is done one operation after the other, and a line
-    says why.
+    On a GPU the whole step is one CUDA graph: the module must do the same operations for every
+    batch, and must not read values on the host. If it cannot be recorded, and on a CPU, operations
+    run one after the other, and a message gives the reason.
 
     Args:
-        dataset: What is trained on. Its counts say which rows stay on the device.
-        tables: Made for the data set: `EmbeddingTables.for_schema`. Between two passes they hold
-            every row as it is; while one goes on nothing else may use them.
+        dataset: The data set. Its counts decide which rows stay on the device.
+        tables: The tables of the data set: `EmbeddingTables.for_schema`. Between two passes they
+            hold the current rows; during a pass nothing else may use them.
         module: Called with the dense values `[inputs, values]` and the vectors of each column by
-            name, as the tables give them; gives one number for each input. It goes to the device.
-            Columns that it does not use have gradients of zero, which Adam and weight decay heed.
+            name, as the tables return them; returns one number for each input. It is moved to the
+            device. Columns that it does not use have gradients of zero, which Adam and weight decay
+            still apply.
         loss: Called with these numbers, labels and weights, `[inputs]` each; the last batch is
-            filled up with inputs of weight 0. Left out, the weighted mean logloss of logits.
-        config: batch_size, device, precision, compile, epochs, start, stop, shuffle and seed; dense
-            (how weights move), schedule, and placement (the fast tier). Its other keys are not for
-            modules of your own.
+            filled up with inputs of weight 0. The default is the weighted mean logloss of logits.
+        config: Used are batch_size, device, precision, compile, epochs, start, stop, shuffle, seed,
+            dense, schedule and placement.
         on_message: Called with a sentence that a user should see.
 
     Example:
@@ -86,7 +85,7 @@ class CapturedStep:
         ...         return self.top(torch.cat([dense, pair], dim=1)).squeeze(1)
         >>> tables = slipstream.EmbeddingTables.for_schema(dataset.schema, dim=8)
         >>> step = CapturedStep(dataset, tables, Mine(), config=Config(batch_size=512))
-        >>> [said.inputs for said in step.through()]
+        >>> [result.inputs for result in step.through()]
         [512, 512, 512, 164]
     """
 
@@ -122,10 +121,10 @@ class CapturedStep:
         )
 
     def through(self) -> Iterator[CapturedResult]:
-        """Train on all inputs, as often as `config.epochs` says; gives what each step says.
+        """Train `config.epochs` passes over all inputs; returns the result of each step.
 
-        On a GPU steps are under way when their predecessors' words come. Who stops taking them
-        stops training; rows are in the tables then, as the steps that were begun have left them.
+        On a GPU results come a few steps later. Training stops when the caller takes no more
+        results; the tables then have the rows after the last step that was begun.
         """
         self._tables.train()
         try:
@@ -134,7 +133,7 @@ class CapturedStep:
             raise ConfigError(_NO_ROOM.format(self._config.placement.fast_memory)) from error
 
     def _plain(self) -> Iterator[CapturedResult]:
-        """Look up, predict, move: the reference for everything else."""
+        """Look up, predict, update, one operation after the other."""
         with Loader(self._dataset.train, self._config.batch_size, order=self._order) as loader:
             for batch in loader:
                 factor = rate(self._config.schedule, batch.next_position, len(self._order))
@@ -173,13 +172,13 @@ class CapturedStep:
                 plans = Planner(placement).plans(loader, self._tables.steps + 1)
                 sent = gpu.prepared_in_thread(engine, plans, self._factor)
                 for plan in stack.enter_context(sent):
-                    stepped = list(engine.step(plan))
+                    results = list(engine.step(plan))
                     self._tables.steps = plan.step
-                    yield from map(_captured_result, stepped)
+                    yield from map(_captured_result, results)
                 yield from map(_captured_result, engine.remaining_results())
         finally:
             try:
-                for _ in engine.remaining_results():  # of steps that nobody asks about any more
+                for _ in engine.remaining_results():  # the caller takes no more of them
                     pass
                 rows.flush()
             finally:
@@ -194,8 +193,8 @@ class CapturedStep:
     ) -> Tensor:
         if outputs.shape != labels.shape:
             raise ConfigError(
-                f"The module gives a tensor of shape {list(outputs.shape)} for {len(labels)} "
-                f"inputs; it must give one number for each, of shape {list(labels.shape)}."
+                f"The module returns a tensor of shape {list(outputs.shape)} for {len(labels)} "
+                f"inputs; it must return one number for each, of shape {list(labels.shape)}."
             )
         loss = self._loss(outputs, labels.to(outputs), weights.to(outputs))
         if loss.dim():
@@ -204,7 +203,7 @@ class CapturedStep:
 
 
 class _ByColumn(nn.Module):  # type: ignore[misc]
-    """A module that takes vectors by the names of their columns, for who has them by group."""
+    """Calls a module with vectors by the names of their columns, given vectors by group."""
 
     def __init__(self, module: nn.Module, tables: EmbeddingTables) -> None:
         super().__init__()
@@ -214,11 +213,11 @@ class _ByColumn(nn.Module):  # type: ignore[misc]
         self._order += self.layout.sequences
 
     def forward(self, dense: Tensor, vectors: Embedded | Mapping[str, Tensor]) -> Tensor:
-        """What the module gives."""
+        """The output of the module."""
         if not isinstance(vectors, Embedded):
             return self.module(dense, vectors)
-        found = [one for group in vectors.vectors for one in group.unbind(1)]
-        by_number = dict(zip(self._order, (*found, *vectors.sequences), strict=True))
+        singles = [vector for group in vectors.vectors for vector in group.unbind(1)]
+        by_number = dict(zip(self._order, (*singles, *vectors.sequences), strict=True))
         return self.module(dense, {name: by_number[n] for n, name in enumerate(self._names)})
 
 
@@ -234,7 +233,7 @@ def _captured_result(step_result: StepResult) -> CapturedResult:
 
 
 def _checked(config: Config, dataset: Dataset, tables: EmbeddingTables) -> Config:
-    """The configuration, where it can be followed with a module of the user's own."""
+    """The configuration with a strategy; an error if it does not fit a module of the user."""
     gpu.check_device(config)
     if config.strategy in (None, "plain"):
         config = config.replace(strategy="fast")

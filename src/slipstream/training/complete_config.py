@@ -53,13 +53,7 @@ def config_of_run(config: Config, order: InputOrder) -> Config:
 
 
 def config_to_resume(before: Config, config: Config, run: object) -> Config:
-    """The complete configuration to resume a run with; an error names keys that may not change.
-
-    Args:
-        before: The configuration of the run.
-        config: The new configuration.
-        run: The folder of the run.
-    """
+    """The complete configuration to resume a run with; an error names keys that may not change."""
     config = complete(config)
     if config.compile == "auto":
         config = config.replace(compile=before.compile)

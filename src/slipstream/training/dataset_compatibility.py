@@ -17,11 +17,7 @@ _SHOWN = 3
 
 
 def dataset_description(dataset: Dataset) -> dict[str, Any]:
-    """What a checkpoint stores about the data set: enough to build the model without it.
-
-    Args:
-        dataset: The data set that the run is trained on.
-    """
+    """What a checkpoint stores about the data set: enough to build the model without it."""
     names = [table.name for table in dataset.schema.tables]
     return {
         "schema": dataset.schema.to_json(),
@@ -61,13 +57,7 @@ def ids_digest(dataset: Dataset, table: str) -> str:
 
 
 def check_same_ids(dataset: Dataset, saved: dict[str, Any], run: object) -> None:
-    """Raise an error if a data set has other columns or other ids than a run.
-
-    Args:
-        dataset: The data set.
-        saved: The `dataset_description` in the run's checkpoint.
-        run: The name of the run in the error.
-    """
+    """Raise an error if a data set has other columns or other ids than a run."""
     where = dataset.folder or "the data set"
     _check_same_columns(dataset, saved, run)
     schema = Schema.from_json(saved["schema"])
@@ -85,10 +75,10 @@ def check_same_ids(dataset: Dataset, saved: dict[str, Any], run: object) -> None
 
 def _check_same_columns(dataset: Dataset, saved: dict[str, Any], run: object) -> None:
     """Raise an error if a data set has other columns or dense values than a run."""
-    theirs, mine = Schema.from_json(saved["schema"]), dataset.schema
+    of_run, schema = Schema.from_json(saved["schema"]), dataset.schema
     for kind, here, there in (
-        ("columns", _columns(mine), _columns(theirs)),
-        ("dense values", list(mine.dense), list(theirs.dense)),
+        ("columns", _columns(schema), _columns(of_run)),
+        ("dense values", list(schema.dense), list(of_run.dense)),
     ):
         if here != there:
             other = [name for name in (*here, *there) if (name in here) != (name in there)]

@@ -34,16 +34,7 @@ def evaluate(
     mode: Mode = "exact",
     on_batch: Callable[[int], None] = lambda _: None,
 ) -> Scores:
-    """Score the predictions for all examples of a part.
-
-    Args:
-        engine: Rows and dense part.
-        placement: Finds the rows of a batch.
-        part: The examples.
-        batch_size: Examples that are scored at once.
-        mode: How the AUC is computed.
-        on_batch: Called after each batch with its number of examples; an error of it ends all.
-    """
+    """Score all examples of a part; calls `on_batch` with the number of examples of each batch."""
     metrics = Metrics(mode)
     for batch, logits in predictions(engine, placement, part, batch_size):
         n = batch.n_valid
@@ -73,14 +64,7 @@ def predictions(
 
 
 class ExampleScorer:
-    """Scores any examples of a part.
-
-    Args:
-        engine: Rows and dense part.
-        placement: Finds the rows of a batch in the slow store.
-        part: Where the examples are.
-        capacity: Examples that are scored at once.
-    """
+    """Scores any examples of a part, `capacity` of them at once."""
 
     def __init__(self, engine: Engine, placement: Placement, part: Part, capacity: int) -> None:
         self._engine, self._placement, self._capacity = engine, placement, capacity

@@ -55,14 +55,7 @@ def loader_of(
 ) -> Loader:
     """The loader of a training; for a GPU it reads many batches ahead, by several threads.
 
-    Args:
-        config: The configuration.
-        dataset: The data set.
-        order: The order of examples.
-        tier_sizes: The fast tier of each group, if there is one.
-        placement: Inspects batches as soon as they are read.
-        wait: Waits until the order has decided more, for a thread that reads ahead; None where the
-            order decides nothing on the way.
+    A thread that reads ahead calls `wait` until the order has decided more; None never waits.
     """
     options = gpu.loader_options(config, tier_sizes, len(order))
     in_threads = gpu.plans_in_threads(config, tier_sizes)

@@ -41,12 +41,6 @@ class WarmStart:
     run's learning rates and data.
 
     The constructor raises an error about all that does not fit, before any row is changed.
-
-    Args:
-        run: The folder of the other run.
-        model: The new model.
-        dataset: The data set that the new model will be trained on.
-        on_message: Receives sentences for the user.
     """
 
     def __init__(

@@ -19,12 +19,7 @@ def checkpoint_to_resume(
 ) -> WholeCheckpoint | None:
     """The newest checkpoint that is whole; None if none has been saved yet.
 
-    Args:
-        run: The run.
-        config: The configuration to resume it with.
-        dataset: The data set; an error if the run was started with another one.
-        total: Inputs of the whole run; an error if the checkpoint is past that.
-        on_message: Called with a sentence about each damaged checkpoint, and if there is none.
+    It must be of this data set, and within the `total` examples of the run.
     """
     checkpoint = newest(run.checkpoints)
     if checkpoint is None:
@@ -49,10 +44,7 @@ def checkpoint_to_resume(
 def restore_order(state: RunState, base: InputOrder, order: Order) -> None:
     """Restore the decisions of an order, or change to another order between two segments.
 
-    Args:
-        state: The state of the run.
-        base: The order before examples are sorted apart.
-        order: The order to continue in.
+    `base` is the order before examples are sorted apart.
     """
     before, now = (
         {key: value for key, value in arguments.items() if key != "epochs"}

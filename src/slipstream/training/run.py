@@ -26,11 +26,7 @@ _LOCK = "lock"
 
 
 class Run:
-    """The folder of a run: its configuration, the lines it reports, its summary.
-
-    Args:
-        folder: Where it is.
-    """
+    """The folder of a run: its configuration, the lines it reports, its summary."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -54,15 +54,7 @@ class Skipping:
         tier_sizes: Sequence[TierSize] | None,
         engine: Engine,
     ) -> Skipping:
-        """As a configuration says.
-
-        Args:
-            config: The configuration.
-            layout: The model's tables.
-            dataset: The data set.
-            tier_sizes: The fast tier of each group, if there is one.
-            engine: Rows and dense part, for rules that copy rows and for the control sample.
-        """
+        """As a configuration says."""
         chosen = strategy_of(config)
         choice = rule_choice(chosen.skipping, config.skip.options, chosen.ordering)
         if choice.kind is None:
@@ -100,13 +92,7 @@ class Skipping:
         return self._skipper is not None
 
     def history(self, part: Part, batch_size: int, stack: ExitStack) -> Loader | None:
-        """The batches of all steps so far, where they are kept.
-
-        Args:
-            part: Where the examples are.
-            batch_size: Examples of a batch.
-            stack: Closes what is opened.
-        """
+        """The batches of all steps so far, where they are kept."""
         order = None if self._skipper is None else self._skipper.history()
         return stack.enter_context(Loader(part, batch_size, order=order)) if order else None
 
@@ -118,13 +104,7 @@ class Skipping:
         return self._skipper.moving_rows
 
     def restore(self, state: RunState, tensors: Mapping[str, Tensor] | None, hooks: Hooks) -> None:
-        """Begin, or continue from the tensors of a checkpoint.
-
-        Args:
-            state: The state of the run.
-            tensors: Those of the checkpoint, if there is one.
-            hooks: Receives a sentence if the run is too short for any skipping.
-        """
+        """Begin, or continue from the tensors of a checkpoint."""
         if self._skipper is None:
             return
         if tensors is not None:
@@ -162,12 +142,7 @@ class Skipping:
         return 0 if due else len(plans)
 
     def update(self, results: Sequence[StepResult], state: RunState) -> list[dict[str, Any]]:
-        """Learn from steps, and take the decisions that are due; returns the lines to report.
-
-        Args:
-            results: The results of steps, in their order.
-            state: Counts the time that it takes.
-        """
+        """Learn from steps, and take the decisions that are due; returns the lines to report."""
         if self._skipper is None:
             return []
         with state.timed("plan"):

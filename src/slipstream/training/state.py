@@ -86,13 +86,7 @@ class RunState:
         return sum(self.seconds.values()) - self.seconds["evaluate"]
 
     def count_step(self, plan: Plan, row_bytes: Sequence[int], clock: Clock) -> None:
-        """Count a step that is done.
-
-        Args:
-            plan: Its plan.
-            row_bytes: Bytes of a row of each group.
-            clock: The time spent on moving rows, which was counted as time of the step.
-        """
+        """Count a step that is done."""
         self.before, self.position = self.position, plan.next_position
         self.step += 1
         self.inputs_trained += plan.n_valid

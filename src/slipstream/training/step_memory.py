@@ -23,13 +23,8 @@ def step_bytes(model: Model, batch_size: int, *, dense: int, half: bool) -> int:
     """The most bytes that one forward and backward pass needs at once.
 
     These are the tensors that the forward pass saves for the backward pass, and two gradients of
-    the size of the largest of them. Weights and their gradients are not counted.
-
-    Args:
-        model: A model without values.
-        batch_size: Examples of a batch.
-        dense: Dense values of an example.
-        half: Whether the dense part computes in bfloat16.
+    the size of the largest of them. Weights and their gradients are not counted. `half` computes
+    in bfloat16.
     """
     dtype = torch.bfloat16 if half else torch.float32
     model = model.to(dtype)

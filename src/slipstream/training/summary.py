@@ -26,16 +26,7 @@ def summary_of(
     scores: Scores,
     host_bytes: int,
 ) -> dict[str, Any]:
-    """The summary of a run that has ended.
-
-    Args:
-        config: The configuration.
-        dataset: The data set.
-        state: The state at the end.
-        engine: Rows and weights.
-        scores: The scores of the evaluation part, at the end.
-        host_bytes: The peak of the memory of this process.
-    """
+    """The summary of a run that has ended."""
     order = order_of(config, dataset)
     oracle = (dataset.manifest.oracle or {}).get("evaluation")
     skipped = state.position - state.inputs_trained

@@ -33,13 +33,7 @@ def least_bytes(sizes: Sequence[int], largest: Sequence[int]) -> int:
 
 
 def too_small_for_some(sizes: Sequence[int], largest: Sequence[int], budget: int) -> str | None:
-    """A warning about a budget that cannot hold the largest batch; None if it can.
-
-    Args:
-        sizes: Bytes of a row of each group.
-        largest: The most rows that a batch needs, of each group.
-        budget: Bytes of the fast tier.
-    """
+    """A warning about a budget that cannot hold the largest batch; None if it can."""
     least = least_bytes(sizes, largest)
     if budget >= least:
         return None
@@ -52,13 +46,7 @@ def too_small_for_some(sizes: Sequence[int], largest: Sequence[int], budget: int
 
 
 def too_small_for_all(sizes: Sequence[int], needed: WorkingSet, budget: int) -> str | None:
-    """The error for a budget in which no full batch fits; None if a batch fits.
-
-    Args:
-        sizes: Bytes of a row of each group.
-        needed: The rows that batches need.
-        budget: Bytes of the fast tier.
-    """
+    """The error for a budget in which no full batch fits; None if a batch fits."""
     if budget >= needed.smallest_bytes:
         return None
     return (
@@ -192,14 +180,7 @@ def _with_kept(
 def rows_beside(
     popularity: Popularity, tier_sizes: Sequence[TierSize], inputs: int, inputs_drawn: int
 ) -> list[float]:
-    """For each group, the expected number of rows that examples touch and that do not stay.
-
-    Args:
-        popularity: The rows in order.
-        tier_sizes: The fast tier of each group.
-        inputs: Inputs of the training part.
-        inputs_drawn: How many of them.
-    """
+    """For each group, the expected number of rows that examples touch and that do not stay."""
     blocks = popularity.blocks
     coming = blocks.rows * _chance(blocks.accesses, inputs, inputs_drawn)
     row_counts = []

@@ -24,13 +24,7 @@ def no_transfers() -> dict[str, int]:
 
 
 def count(transfers: dict[str, int], plan: Plan, row_bytes: Sequence[int]) -> None:
-    """Add the transfers of one plan; none without a fast tier.
-
-    Args:
-        transfers: The counts so far; changed.
-        plan: The plan.
-        row_bytes: Bytes of a row of each group, optimizer state counted.
-    """
+    """Add the transfers of one plan; none without a fast tier."""
     waits = 0 < plan.after == plan.step - 1
     transfers["dependent_steps"] += waits
     transfers["oversized_steps"] += plan.oversized_batch

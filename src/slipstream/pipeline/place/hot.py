@@ -15,13 +15,7 @@ from slipstream.tables.spec import Layout
 
 
 class HotInputs:
-    """Tests whether examples of a part are hot.
-
-    Args:
-        part: Where the inputs are.
-        layout: Tables and features.
-        kept: The rows of each group that are kept.
-    """
+    """Tests whether examples of a part are hot."""
 
     def __init__(self, part: Part, layout: Layout, kept_rows: Sequence[Array]) -> None:
         self._part = part

@@ -143,14 +143,7 @@ class Tier:
     def oversized_batch(
         self, group: GroupPlan, rows: Array, step: int, ahead: Array | None
     ) -> GroupPlan:
-        """The plan of a batch that is trained in the slow tier; no other is in the window.
-
-        Args:
-            group: Where its rows are in the slow store.
-            rows: The distinct rows that it needs.
-            step: Its number.
-            ahead: The rows of the batch behind it.
-        """
+        """The plan of a batch that is trained in the slow tier; no other is in the window."""
         here = rows[self.slot_of[rows] >= 0]
         borrowed = _moves(here, self.slot_of[here])
         tiers.enter(rows, self.last_use, step)

@@ -38,13 +38,7 @@ _KNOWN: WeakKeyDictionary[Dataset, dict[tuple[Layout, int, InputOrder], WorkingS
 
 
 def working_set_bound(layout: Layout, batch_size: int, longest: Mapping[str, int]) -> WorkingSet:
-    """An upper bound, without reading any data.
-
-    Args:
-        layout: Tables and features.
-        batch_size: Examples of a batch.
-        longest: The length of the longest list of each list column.
-    """
+    """An upper bound, without reading any data."""
     bounds = []
     for group in layout.groups:
         features = [layout.features[number] for number in (*group.features, *group.sequences)]
@@ -59,14 +53,7 @@ def working_set_bound(layout: Layout, batch_size: int, longest: Mapping[str, int
 def working_set_of(
     layout: Layout, dataset: Dataset, batch_size: int, order: InputOrder
 ) -> WorkingSet:
-    """The working set of all batches of a training; reads them once for each data set.
-
-    Args:
-        layout: Tables and features.
-        dataset: The data set to train on.
-        batch_size: Examples of a batch.
-        order: The order of examples.
-    """
+    """The working set of all batches of a training; reads them once for each data set."""
     known, key = _KNOWN.setdefault(dataset, {}), (layout, batch_size, order)
     if key not in known:
         singles = [column.name for column in dataset.schema.singles]

@@ -23,14 +23,14 @@ from slipstream.training.checkpoint.tensor_file import pack
 
 
 class Checkpoints:
-    """Saves checkpoints of a run into a folder and keeps the last ones.
+    """Saves checkpoints of a run into a folder and keeps the last `keep`.
 
-    One at a time: `begin` waits for the one before. For one process at a time: a lock is held
-    until `close`. What a killed process left half written is removed.
+    `begin` waits for the save before. A lock keeps other processes out until `close`. Files that a
+    killed process left half written are removed.
 
     Args:
-        folder: The folder of the run's checkpoints; made if it is not there.
-        keep: How many of them to keep. There are `keep + 1` on the disk while one is written.
+        folder: The folder of the run's checkpoints; created if it does not exist.
+        keep: How many to keep. `keep + 1` are on the disk during a save.
 
     Example:
         >>> from slipstream.tables.spec import Layout, TableSpec
@@ -88,8 +88,8 @@ class Checkpoints:
     ) -> None:
         """Save the state as it is now, between two steps; its rows are written in the background.
 
-        Until `saving` is false, rows may only be changed after `before_update`. What an earlier
-        save failed with is raised here.
+        Until `saving` is false, rows may only be changed after `before_update`. The error of an
+        earlier save is raised here.
 
         Args:
             step: The number of steps done; names the checkpoint.
@@ -111,9 +111,9 @@ class Checkpoints:
         self._thread.start()
 
     def retire(self, step: int) -> None:
-        """Leave the checkpoint of a step, which is there, and as many before it as are kept.
+        """Remove all but the checkpoint of a step and the `keep - 1` before it.
 
-        A save does that itself, but one that was killed in between has not.
+        A save does that itself, unless it was killed in between.
         """
         self._wait()
         if folders.path_of(self.folder, step).is_dir():
@@ -123,9 +123,9 @@ class Checkpoints:
                 raise _not_removed(folders.path_of(self.folder, step), error) from error
 
     def before_update(self, group: int, rows: Array) -> None:
-        """To be called before rows of a store are changed; if it raises, they must not be.
+        """Call this before rows of a store are changed; if it raises, do not change them.
 
-        Costs next to nothing while nothing is being saved.
+        It is fast while nothing is being saved.
 
         Args:
             group: The number of the store, as in `begin`.
@@ -138,7 +138,7 @@ class Checkpoints:
             frozen_rows.keep(group, rows)
 
     def close(self, wait: bool = True) -> None:
-        """Finish the save under way, or give it up if not `wait`, and let go of the folder."""
+        """Finish the present save, or cancel it if not `wait`, and unlock the folder."""
         if self._lock is None:
             return
         if not wait:
@@ -155,7 +155,7 @@ class Checkpoints:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        # An error that is already on its way is not to be covered by that of a save.
+        # The error of a save must not hide an earlier error.
         with contextlib.suppress(*([CheckpointError] if error else [])):
             self.close()
 
@@ -172,7 +172,7 @@ class Checkpoints:
             raise failure
 
     def _run(self, save: Save) -> None:
-        """What the thread does. Whatever fails is kept for the next call."""
+        """The work of the thread. An error is kept for the next call."""
         failure = None
         try:
             save.write_rows()

@@ -19,10 +19,6 @@ def weights_digest(stores: Sequence[RowStore], tensors: dict[str, Tensor]) -> st
 
     Tables and tensors count in the order of their names, so how tables are grouped does not matter.
 
-    Args:
-        stores: The rows of all tables.
-        tensors: Dense parameters, and what else should be alike.
-
     Example:
         >>> from slipstream.tables.spec import Layout, TableSpec
         >>> store = RowStore(Layout((TableSpec("ad", 3, 2),), ()).groups[0])

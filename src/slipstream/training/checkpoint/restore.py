@@ -62,9 +62,6 @@ def newest(folder: str | Path) -> WholeCheckpoint | None:
 
     A damaged checkpoint is named in `warnings`, and the checkpoint before it is used. If all are
     damaged, the error names them all.
-
-    Args:
-        folder: The folder of a run's checkpoints.
     """
     problems: list[str] = []
     for _, path in folders.finished(Path(folder)):
@@ -131,12 +128,7 @@ def dense_of(checkpoint: WholeCheckpoint) -> dict[str, Tensor]:
 
 
 def rows_of(checkpoint: WholeCheckpoint, table: str) -> Iterator[tuple[int, dict[str, Array]]]:
-    """The rows of a table, file by file: the first row, and the fields of it and those after it.
-
-    Args:
-        checkpoint: From `newest`.
-        table: The table's name.
-    """
+    """The rows of a table, file by file: the first row, and the fields of it and those after it."""
     names = [saved.name for saved in checkpoint.contents.tables]
     if table not in names:
         raise CheckpointError(

@@ -35,17 +35,7 @@ class Stopped(Exception):  # noqa: N818 - not an error
 
 @dataclass
 class Save:
-    """Everything that goes into one checkpoint, and how far it is written.
-
-    Args:
-        folder: The folder of the run's checkpoints.
-        step: The number of steps done.
-        stores: The rows of all tables.
-        frozen_rows: The rows as they were at that step.
-        dense: The bytes of the file of dense tensors.
-        state: The caller's state, as JSON.
-        stop: Set when the save is to be given up.
-    """
+    """Everything that goes into one checkpoint, and how far it is written."""
 
     folder: Path
     step: int
