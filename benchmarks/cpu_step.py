@@ -36,7 +36,7 @@ GOALS = (
 
 def batches(batch_size: int) -> list[tuple[Tensor, Tensor, Tensor]]:
     """Ids by the power laws of the shape, dense values and labels."""
-    from slipstream.data.synthetic.power_law import PowerLaw
+    from slipstream.data.synthetic.draws import PowerLaw
 
     random, generator = np.random.default_rng(1), torch.Generator().manual_seed(1)
     laws = [PowerLaw.over(rows, 1.1) for rows in table_rows()]

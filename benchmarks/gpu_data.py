@@ -16,8 +16,7 @@ import numpy as np
 
 from slipstream.data.inputs import Examples
 from slipstream.data.schema import Column, Schema, Table
-from slipstream.data.synthetic.drift import Drift
-from slipstream.data.synthetic.generator import ExampleGenerator
+from slipstream.data.synthetic.generator import Drift, ExampleGenerator
 from slipstream.data.synthetic.shapes import SHAPES, ColumnShape, DataShape, TableShape
 from slipstream.data.synthetic.synth import pack
 from slipstream.data.synthetic.teacher import Labels, OracleScores, Teacher

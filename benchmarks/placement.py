@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from slipstream.data.batch import Batch
-from slipstream.data.synthetic.power_law import PowerLaw
+from slipstream.data.synthetic.draws import PowerLaw
 from slipstream.data.synthetic.shapes import SHAPES
 from slipstream.pipeline.place.budget import divide_budget
 from slipstream.pipeline.place.counting import count, no_transfers, per_input

@@ -2,9 +2,10 @@
 
 python benchmarks/prepare.py [--rows N] [--large N] [--repeats R] [--folder DIR]
 
-The file comes from `slipstream synth --raw criteo`. Both read it from the page cache, each in a
-process of its own, one after the other; medians count. Start-up is left out of both. By turns with
-it the same for a file several times as large, to show that the time for a row stays the same.
+The file comes from `slipstream synth --shape criteo-kaggle --raw`. Both read it from the page
+cache, each in a process of its own, one after the other; medians count. Start-up is left out of
+both. By turns with it the same for a file several times as large, to show that the time for a row
+stays the same.
 Memory is anonymous memory, read from /proc every 10 ms. The exit status is 1 if a goal is missed.
 """
 
@@ -106,7 +107,7 @@ def compare(sizes: list[int], repeats: int, folder: Path) -> list[Figures]:
     prepares: dict[int, list[dict[str, float]]] = {rows: [] for rows in sizes}
     for rows, file in files.items():
         if not file.exists():
-            write_raw(Recipe("criteo-kaggle", rows=rows), "criteo", file)
+            write_raw(Recipe("criteo-kaggle", rows=rows), file)
     for _ in range(repeats):
         for rows, file in files.items():
             measure(PARSE, file)  # warms the page cache

@@ -21,7 +21,7 @@ from slipstream.analyze.profile import access_curve, pooled, top_share
 from slipstream.analyze.report.page import standalone
 from slipstream.analyze.report.svg import Axis, Plot, Series
 
-SHAPES = ("small", "criteo-kaggle", "avazu", "taobao")
+SHAPES = ("small", "criteo-kaggle", "taobao")
 SHARES = (0.001, 0.01, 0.068, 0.1)
 
 

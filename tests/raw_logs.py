@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from slipstream import Dataset
-from slipstream.data.dictionary import decode
+from slipstream.data.encoder import decode
 from slipstream.data.formats import log_spec
 from slipstream.data.prepare import Options, prepare
 
@@ -26,6 +26,21 @@ def criteo_rows(count: int, seed: int = 0) -> list[list[str]]:
         dense = ["" if rng.random() < 0.2 else str(rng.integers(-2, 500)) for _ in range(13)]
         columns = ["" if rng.random() < 0.1 else f"{rng.zipf(1.5) % 2**32:08x}" for _ in range(26)]
         rows.append([str(rng.integers(0, 2)), *dense, *columns])
+    return rows
+
+
+def avazu_rows(count: int, seed: int = 0) -> list[list[str]]:
+    """The header and the rows of an avazu log, a hundred an hour."""
+    rng = np.random.default_rng(seed)
+    fields = log_spec("avazu", {}).header
+    rows = [list(fields)]
+    for number in range(count):
+        hour = f"141021{number // 100:02}"
+        known = {"id": str(number), "click": str(rng.integers(0, 2)), "hour": hour}
+        numbers = {name for name in fields if name[0] == "C" or name[-3:] in ("pos", "ype")}
+        values = {name: int(rng.zipf(1.5)) % 2**32 for name in fields}
+        raw = {n: str(v) if n in numbers else f"{v:08x}" for n, v in values.items()} | known
+        rows.append([raw[name] for name in fields])
     return rows
 
 

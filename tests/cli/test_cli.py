@@ -64,12 +64,12 @@ def test_read_goes_through_every_input(clicks):
     [
         (("synth", "--shape", "smal", "--out", "x"), 2, "Did you mean small?"),
         (("synth", "--rows", "-3", "--out", "x"), 2, "rows is -3"),
-        (("synth", "--raw", "criteo", "--shape", "avazu", "--out", "x"), 2, "criteo-kaggle"),
+        (("synth", "--raw", "--out", "x"), 2, "use shape criteo-kaggle or taobao"),
         (("synth", "--out", "/dev/null/x"), 2, "/dev/null is not a folder"),
         (("data", "show", "nowhere"), 2, "nowhere is not a packed data set"),
         (("data", "verify", "."), 2, "has no manifest.json"),
         (("data", "shw", "x"), 2, "show"),
-        (("synth", "--raw", "criteo", "--min-count", "3", "--out", "x"), 2, "--min-count"),
+        (("synth", "--raw", "--min-count", "3", "--out", "x"), 2, "--min-count"),
         (("synth", "--out", "."), 2, "current folder"),
         (("data", "read", "{clicks}", "--part", "test"), 2, "There is no part 'test'"),
         (("data", "read"), 2, "DIR"),
@@ -180,9 +180,9 @@ def test_the_version_is_printed():
     assert run_process("--version").stdout.strip() == __version__
 
 
-def test_a_raw_log_takes_the_shape_of_its_format(tmp_path):
+def test_synth_writes_the_raw_log_of_a_shape(tmp_path):
     out = tmp_path / "day.tsv"
-    done = run("synth", "--raw", "criteo", "--rows", 50, "--out", out)
+    done = run("synth", "--raw", "--shape", "criteo-kaggle", "--rows", 50, "--out", out)
     assert done.exit_code == 0, done.stderr
     lines = out.read_text().splitlines()
     assert len(lines) == 50

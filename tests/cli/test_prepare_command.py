@@ -31,7 +31,7 @@ def log(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def large(tmp_path_factory) -> Path:
     file = tmp_path_factory.mktemp("logs") / "large.tsv"
-    return write_raw(Recipe("criteo-kaggle", rows=400_000), "criteo", file)
+    return write_raw(Recipe("criteo-kaggle", rows=400_000), file)
 
 
 @pytest.mark.process

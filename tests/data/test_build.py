@@ -5,7 +5,7 @@ import pytest
 from random_datasets import assert_same_inputs
 
 from slipstream import DataError, Lists, from_arrays, from_table
-from slipstream.data.dictionary import decode
+from slipstream.data.encoder import decode
 
 N = 40
 

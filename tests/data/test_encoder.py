@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from raw_logs import WHOLE, prepare_table
 
 from slipstream import DataError, Dataset, from_arrays
+from slipstream.data.encoder import raw_keys
 from slipstream.data.prepare import values as in_logs
-from slipstream.data.raw_values import raw_keys
 
 WRITTEN = ["", "0", "7", "-7", "-0", "+7", "007", " 7", "7 ", "7.0", "1e3", "0x1", "1_0", "1\n"]
 WRITTEN += ["٣", str(2**63), str(2**63 - 1), str(-(2**63)), "9" * 40, "true", "a", "word"]

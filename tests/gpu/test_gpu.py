@@ -83,7 +83,7 @@ def test_verify_holds_by_the_command(strategy, size, folder):
 
 @pytest.mark.parametrize("batch", [1024, 16384])
 def test_the_memory_of_the_device_is_near_its_estimate(batch, tmp_path):
-    data = synthesize(Recipe("avazu", 150_000, min_count=0), tmp_path / "clicks")
+    data = synthesize(Recipe("criteo-kaggle", 150_000, min_count=0), tmp_path / "clicks")
     keys = ["placement.fast_memory=20%", "evaluate.at=[]", "log.trackers=[]", "compile=off"]
     config = Config(strategy="fast", batch_size=batch, device=DEVICE).with_settings(keys)
     config.write(tmp_path / "config.yaml")

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from raw_logs import criteo_rows, prepare_table, schema_file, write
+from raw_logs import avazu_rows, criteo_rows, prepare_table, schema_file, write
 from trained import criteo_data, small_run
 
 from slipstream import Dataset, Recipe, synthesize
@@ -81,7 +81,7 @@ def test_values_never_seen_and_missing_ones_are_predicted(criteo, tmp_path):
 
 
 def test_avazu_rows_with_and_without_the_click_column(tmp_path):
-    log = write_raw(Recipe("avazu", rows=1000), "avazu", tmp_path / "log.csv")
+    log = write(tmp_path / "log.csv", avazu_rows(1000), ",")
     spec = log_spec("avazu", {})
     data = Dataset.open(prepare(spec, [log], tmp_path / "data", Options(evaluation=0.1)))
     small_run(tmp_path / "run", data)
@@ -161,7 +161,7 @@ def test_another_transform_of_a_dense_value_is_an_error(tmp_path):
 
 
 def test_histories_cannot_be_made_of_one_row(tmp_path):
-    log = write_raw(Recipe("taobao", rows=600), "taobao", tmp_path / "log.csv")
+    log = write_raw(Recipe("taobao", rows=600), tmp_path / "log.csv")
     spec = log_spec("taobao", {})
     data = Dataset.open(prepare(spec, [log], tmp_path / "data", Options()))
     small_run(tmp_path / "run", data)
@@ -182,7 +182,7 @@ def test_a_data_set_that_was_moved_is_asked_for(criteo, tmp_path):
 
 def test_rows_of_a_raw_log_of_built_in_data_are_as_packed(tmp_path):
     data = Dataset.open(synthesize(Recipe("criteo-kaggle", rows=500), tmp_path / "data"))
-    log = write_raw(Recipe("criteo-kaggle", rows=500), "criteo", tmp_path / "log.tsv")
+    log = write_raw(Recipe("criteo-kaggle", rows=500), tmp_path / "log.tsv")
     small_run(tmp_path / "run", data)
     made = predicted(tmp_path / "run", log_spec("criteo", {}), log)
     np.testing.assert_allclose(made[-50:], packed(tmp_path / "run", data), atol=1e-6)

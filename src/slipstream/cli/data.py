@@ -15,7 +15,7 @@ from slipstream.number_format import compact, size
 if TYPE_CHECKING:  # torch takes seconds to import: commands import it when they run
     from slipstream.arrays import Array
     from slipstream.data.dataset import Dataset, Part
-    from slipstream.data.dictionary import Dictionary
+    from slipstream.data.encoder import Dictionary
 
 app = typer.Typer(
     help="Look at a packed data set, check it, read it.",
@@ -182,7 +182,7 @@ def _skew(counts: Array) -> list[str]:
 
 def _decoded(dataset: Dataset, part: Part, number: int) -> str:
     """One example: its ids as raw values of the log, its dense values as they are stored."""
-    from slipstream.data.dictionary import decode
+    from slipstream.data.encoder import decode
 
     schema = dataset.schema
     (run,) = part.runs(number, number + 1)

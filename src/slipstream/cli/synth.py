@@ -14,11 +14,7 @@ from slipstream.number_format import compact
 
 def synth(
     to: Path = typer.Option(..., "--out", help="The folder to create; with --raw, the file."),
-    shape: str | None = typer.Option(
-        None,
-        help="small, effects, criteo-kaggle, avazu or taobao. Default: small; with --raw, "
-        "the shape of that log.",
-    ),
+    shape: str = typer.Option("small", help="small, effects, criteo-kaggle or taobao."),
     rows: int = typer.Option(100_000, help="Examples in all three parts together."),
     seed: int = typer.Option(0, help="The same seed gives the same bytes."),
     positives: float | None = typer.Option(
@@ -29,14 +25,13 @@ def synth(
     ),
     drift: str = typer.Option(
         "none",
-        help="How the data changes over time: none, gradual or sudden@SHARE. For popularity or "
-        "labels alone: popularity=gradual, teacher=sudden@0.5, or both with a comma.",
+        help="How popularity and labels change over time: none, gradual or sudden@SHARE.",
     ),
     min_count: int = typer.Option(
         2, help="Values that occur less often share one id; 0 keeps every row of the shape."
     ),
-    raw: str | None = typer.Option(
-        None, help="Write a raw log of this format instead: criteo, avazu or taobao."
+    raw: bool = typer.Option(
+        False, "--raw", help="Write the raw log of the shape instead: criteo-kaggle or taobao."
     ),
     force: bool = typer.Option(False, "--force", help="Replace an existing data set or log."),
 ) -> None:
@@ -47,20 +42,17 @@ def synth(
     Example: slipstream synth --shape criteo-kaggle --rows 1000000 --out clicks
     """
     from slipstream.data.synthetic.raw import write_raw
-    from slipstream.data.synthetic.shapes import SHAPES
     from slipstream.data.synthetic.synth import Recipe, synthesize
 
-    if shape is None:
-        shape = next((name for name, known in SHAPES.items() if raw and known.raw == raw), "small")
     recipe = Recipe(shape, rows, seed, positives, exponent, drift, min_count)
     begun = time.perf_counter()
-    if raw is not None:
+    if raw:
         if min_count != 2:
             raise ConfigError(
                 "A raw log has no ids, so --min-count has no effect with --raw. Omit it."
             )
         with progress_bar("writing", rows, "rows") as advance:
-            write_raw(recipe, raw, to, force=force, progress=advance)
+            write_raw(recipe, to, force=force, progress=advance)
     else:
         with progress_bar("generating", rows, "rows") as advance:  # each row counts twice
             synthesize(recipe, to, force=force, progress=lambda n: advance(n / 2))

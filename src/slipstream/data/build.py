@@ -11,12 +11,11 @@ import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.data.dataset import Dataset, Part
-from slipstream.data.dictionary import Dictionary
+from slipstream.data.encoder import Dictionary, is_missing
 from slipstream.data.inputs import Examples, Ragged
 from slipstream.data.layout import PARTS
 from slipstream.data.manifest import ListStats, Manifest, PartInfo, versions
 from slipstream.data.ranking import rank
-from slipstream.data.raw_values import is_missing
 from slipstream.data.schema import Column, Kind, Schema, Table
 from slipstream.errors import DataError
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.data import layout
-from slipstream.data.dictionary import Dictionary
-from slipstream.data.encoder import Encoder
+from slipstream.data.encoder import Dictionary, Encoder
 from slipstream.data.inputs import Examples, Ragged
 from slipstream.data.manifest import Manifest, read_manifest
 from slipstream.data.schema import Schema

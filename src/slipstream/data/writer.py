@@ -15,7 +15,7 @@ import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.data.atomic_write import check_replaceable, partial_path, publish
-from slipstream.data.dictionary import Dictionary
+from slipstream.data.encoder import Dictionary
 from slipstream.data.inputs import Examples
 from slipstream.data.layout import (
     MANIFEST,

@@ -12,8 +12,8 @@ import numpy as np
 from slipstream import gpu
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
+from slipstream.data.key_table import bytes_needed
 from slipstream.data.layout import fixed_fields
-from slipstream.data.lookup import bytes_needed
 from slipstream.errors import ConfigError
 from slipstream.pipeline.place.accesses import Popularity
 from slipstream.pipeline.place.tier import TierSize

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from raw_logs import WHOLE, decoded, prepare_table
 
 from slipstream import DataError, Dataset, verify
-from slipstream.data.lookup import KeyTable
+from slipstream.data.key_table import KeyTable
 from slipstream.data.prepare.count import KeyCounts, run_of
 from slipstream.data.prepare.rank import rank_table
 from slipstream.data.prepare.vocabulary import Vocabulary

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from slipstream import Dataset
-from slipstream.data.lookup import bytes_needed
+from slipstream.data.key_table import bytes_needed
 
 SCRIPT = """
 import sys, threading, time

@@ -73,7 +73,7 @@ def test_killed_at_random_moments_the_bytes_are_the_same(tmp_path, format):
         file.write_bytes(b"".join(lines))
     else:
         file = tmp_path / "log.csv"
-        write_raw(Recipe("taobao", rows=12_000, seed=1), "taobao", file)
+        write_raw(Recipe("taobao", rows=12_000, seed=1), file)
         (tmp_path / "schema.yaml").write_text(TABLE)
         schema = str(tmp_path / "schema.yaml")
     whole = start(format, schema, file, tmp_path / "whole")
@@ -134,7 +134,7 @@ def stopped_after(saves: int, spec, file: Path, out: Path, monkeypatch) -> bool:
 
 def test_stopped_after_any_step_the_bytes_are_the_same(tmp_path, monkeypatch):
     file = tmp_path / "log.csv"
-    write_raw(Recipe("taobao", rows=1500, seed=2), "taobao", file)
+    write_raw(Recipe("taobao", rows=1500, seed=2), file)
     spec = log_spec("taobao", {"history": 3, "negatives": 2})
     prepare(spec, [file], tmp_path / "whole", Options(rows_per_shard=1000))
     saves = 1
@@ -191,7 +191,7 @@ def test_killed_while_cleaning_up_the_same_command_succeeds(tmp_path, monkeypatc
     from slipstream.data.prepare import run
 
     file = tmp_path / "log.csv"
-    write_raw(Recipe("taobao", rows=300, seed=2), "taobao", file)
+    write_raw(Recipe("taobao", rows=300, seed=2), file)
     spec, out = log_spec("taobao", {}), tmp_path / "out"
     publish, unlink = run.publish, Path.unlink
 

@@ -145,7 +145,7 @@ def test_the_result_does_not_depend_on_the_memory(tmp_path, format, monkeypatch)
     else:
         spec = log_spec("taobao", {"history": 3, "negatives": 2})
         file = tmp_path / "log.csv"
-        write_raw(Recipe("taobao", rows=2500, seed=1), "taobao", file)
+        write_raw(Recipe("taobao", rows=2500, seed=1), file)
     pieces = {"blocks": 0, "parts": 0}
     sizes = {name: getattr(Memory, name).fget for name in ("block", "keys")}
     rows, read, encode = Memory.rows, Parser.parse, pack._inputs

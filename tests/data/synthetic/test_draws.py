@@ -3,9 +3,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from slipstream.data.synthetic.drift import Drift
-from slipstream.data.synthetic.power_law import PowerLaw
-from slipstream.data.synthetic.random_words import distinct_words32, key, random_words
+from slipstream.data.synthetic.draws import PowerLaw, distinct_words32, key, random_words
 
 DRAWS = 400_000
 
@@ -33,14 +31,6 @@ def test_random_words_are_even_in_every_bit():
 def test_scrambled_numbers_are_distinct():
     numbers = np.arange(200_000)
     assert len(np.unique(distinct_words32(numbers, key(1)))) == 200_000
-
-
-def test_a_drift_reads_back_as_it_was_written():
-    for text in ("none", "gradual", "sudden@0.25", "popularity=gradual", "teacher=sudden@0.5"):
-        drift = Drift.parse(text)
-        assert Drift.parse(str(drift)) == drift
-    both = Drift.parse("popularity=gradual,teacher=sudden@0.5")
-    assert (both.popularity.kind, both.teacher.moment) == ("gradual", 0.5)
 
 
 def test_the_tables_of_a_law_are_those_of_every_machine():

@@ -58,7 +58,7 @@ def _hit_rates(dataset, config):
 
 
 @pytest.mark.parametrize("strategy", ["fast", "hotline"])
-@pytest.mark.parametrize("drift", ["popularity=gradual", "popularity=sudden@0.5"])
+@pytest.mark.parametrize("drift", ["gradual", "sudden@0.5"])
 def test_kept_rows_do_as_well_as_sets_recomputed_every_twentieth(drift, strategy, tmp_path):
     dataset = Dataset.open(synthesize(Recipe(rows=60_000, drift=drift), tmp_path / "data"))
     sizes = ["model.bottom=[16]", "model.top=[16]", "placement.fast_memory=20%"]

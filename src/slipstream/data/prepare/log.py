@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from slipstream.arrays import Array
+from slipstream.data.encoder import KEY_DTYPE
 from slipstream.data.formats.spec import LogSpec
-from slipstream.data.hashing import mix
+from slipstream.data.key_table import mix
 from slipstream.data.prepare.order import slices, stable_order
 from slipstream.data.prepare.spill import mapped, new_map
-from slipstream.data.raw_values import KEY_DTYPE
 from slipstream.data.schema import Column, ValueKind
 
 _TRIES = 16

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from slipstream.arrays import Array
-from slipstream.data.hashing import mix
+from slipstream.data.key_table import mix
 from slipstream.data.prepare.options import Options, Share
 from slipstream.data.prepare.spill import Spill, mapped, new_map
 from slipstream.errors import DataError

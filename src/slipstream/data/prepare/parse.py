@@ -10,12 +10,12 @@ import numpy as np
 import polars as pl
 
 from slipstream.arrays import Array
+from slipstream.data.encoder import EXPECTED
 from slipstream.data.formats.spec import Categorical, LogSpec
 from slipstream.data.prepare import values
 from slipstream.data.prepare.lines import BadRow, Rows
 from slipstream.data.prepare.source import Source
 from slipstream.data.prepare.values import Cells
-from slipstream.data.raw_values import EXPECTED
 from slipstream.data.schema import ValueKind
 from slipstream.errors import DataError
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.data.dataset import Dataset
-from slipstream.data.dictionary import Dictionary
+from slipstream.data.encoder import Dictionary
 from slipstream.data.prepare.count import Counted
 from slipstream.data.prepare.log import Log
 from slipstream.data.prepare.options import Options

@@ -11,10 +11,8 @@ import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.background import map_in_threads
-from slipstream.data.dictionary import Dictionary
-from slipstream.data.encoder import Encoder, is_narrow
-from slipstream.data.hashing import mix
-from slipstream.data.lookup import bytes_needed
+from slipstream.data.encoder import Dictionary, Encoder, is_narrow
+from slipstream.data.key_table import bytes_needed, mix
 from slipstream.data.prepare.count import Counted, KeyCounts, run_of
 from slipstream.data.prepare.log import Log
 from slipstream.data.prepare.options import Options

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 
 from slipstream.arrays import Array
+from slipstream.data.encoder import PATTERNS
 from slipstream.data.formats.spec import Dense, Time
-from slipstream.data.hashing import text_keys
-from slipstream.data.raw_values import PATTERNS
+from slipstream.data.key_table import text_keys
 from slipstream.data.schema import ValueKind
 from slipstream.errors import DataError
 

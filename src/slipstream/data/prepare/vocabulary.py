@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 
 from slipstream.arrays import Array
+from slipstream.data.encoder import KEY_DTYPE
 from slipstream.data.prepare.count import Counted
 from slipstream.data.prepare.order import slices
 from slipstream.data.prepare.spill import Spill, mapped
-from slipstream.data.raw_values import KEY_DTYPE
 from slipstream.data.schema import ValueKind
 from slipstream.errors import DataError
 

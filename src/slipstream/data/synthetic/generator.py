@@ -11,10 +11,9 @@ import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.background import map_in_threads
-from slipstream.data.synthetic.drift import Drift
-from slipstream.data.synthetic.power_law import PowerLaw
-from slipstream.data.synthetic.random_words import key, random_words, shares
+from slipstream.data.synthetic.draws import PowerLaw, key, random_words, shares
 from slipstream.data.synthetic.shapes import ColumnShape, DataShape
+from slipstream.errors import ConfigError
 
 DENSE_VALUES = 1 << 16
 MISSING_VALUE = 1  # the value that stands for a missing one, in tables that have it
@@ -26,16 +25,45 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class ColumnValues:
-    """The values of one column for some examples.
+class Drift:
+    """How popularity and the teacher change over the log.
 
-    Args:
-        values: One value after the other.
-        lengths: How many values each example has; None in a single column.
+    With `gradual` each row changes at its own moment, with `sudden` all rows at one moment, given
+    as the share of the log that has passed.
     """
 
+    kind: str
+    moment: float = 0.0
+
+    @classmethod
+    def parse(cls, text: str) -> Drift:
+        """The drift that a user wrote: `none`, `gradual` or `sudden@SHARE`."""
+        kind, at, moment = text.partition("@")
+        if kind in ("none", "gradual") and not at:
+            return cls(kind)
+        try:
+            if kind == "sudden" and 0 <= float(moment) <= 1:
+                return cls("sudden", float(moment))
+        except ValueError:
+            pass
+        raise ConfigError(
+            f"Drift {text!r} is not known; write none, gradual, or sudden@SHARE with a share of "
+            "the examples from 0 to 1, such as sudden@0.5."
+        )
+
+    def has_happened(self, moments: Array, words: Array) -> Array:
+        """Whether rows, each with a random word, have changed at these shares of the log."""
+        if self.kind == "none":
+            return np.zeros(len(moments), dtype=bool)
+        return moments >= (shares(words) if self.kind == "gradual" else self.moment)
+
+
+@dataclass(frozen=True)
+class ColumnValues:
+    """The values of one column for some examples."""
+
     values: Array
-    lengths: Array | None = None
+    lengths: Array | None = None  # how many values each example has; None in a single column
 
     def per_value(self, array: Array) -> Array:
         """An array with one element for each example, with one for each value."""
@@ -52,21 +80,13 @@ class ColumnValues:
 
 @dataclass(frozen=True)
 class RawExamples:
-    """Some examples before their values are ranked.
+    """Some examples before their values are ranked."""
 
-    Args:
-        numbers: The position of each example in the whole log.
-        moments: The share of the log that has passed at each example.
-        columns: The values of each column.
-        dense: For each dense value, counts from 0 to 2 ** 16, or -1 where missing.
-        times: Unix seconds, or None.
-    """
-
-    numbers: Array
-    moments: Array
+    numbers: Array  # positions in the whole log
+    moments: Array  # the share of the log that has passed at each example
     columns: dict[str, ColumnValues]
-    dense: list[Array]
-    times: Array | None
+    dense: list[Array]  # counts from 0 to 2 ** 16, or -1 where missing
+    times: Array | None  # Unix seconds
 
 
 class ExampleGenerator:
@@ -139,13 +159,12 @@ class ExampleGenerator:
 
     def _drifted(self, table: str, popularity: Array, moments: Array) -> Array:
         """The value that has this popularity rank at the moment."""
-        change = self.drift.popularity
-        if change.kind == "none":
+        if self.drift.kind == "none":
             return popularity
         words = random_words(key(self.seed, "popularity", table), popularity)
         rows = self._laws[table].rows
         stride = max(1, round(rows * 0.382))  # from the first set of popular values to the second
-        return (popularity + stride * change.has_happened(moments, words)) % rows
+        return (popularity + stride * self.drift.has_happened(moments, words)) % rows
 
     def _draw_dense(self, number: int, numbers: Array) -> Array:
         counts = self._dense_laws[number].draw(

@@ -11,14 +11,18 @@ import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.data.atomic_write import check_replaceable
-from slipstream.data.dictionary import Dictionary
+from slipstream.data.encoder import Dictionary
 from slipstream.data.inputs import Examples, Ragged
 from slipstream.data.layout import PARTS
 from slipstream.data.ranking import Ranking, rank
 from slipstream.data.schema import Column, Schema, Table
-from slipstream.data.synthetic.drift import Drift
-from slipstream.data.synthetic.generator import MISSING_VALUE, ExampleGenerator, RawExamples
-from slipstream.data.synthetic.random_words import distinct_words32, key
+from slipstream.data.synthetic.draws import distinct_words32, key
+from slipstream.data.synthetic.generator import (
+    MISSING_VALUE,
+    Drift,
+    ExampleGenerator,
+    RawExamples,
+)
 from slipstream.data.synthetic.shapes import TableShape, shape_named
 from slipstream.data.synthetic.teacher import Labels, OracleScores, Teacher, dense_values
 from slipstream.data.writer import DatasetWriter
@@ -33,12 +37,12 @@ class Recipe:
     """The settings of built-in data: the same recipe makes the same bytes.
 
     Args:
-        shape: small, effects, criteo-kaggle, avazu or taobao.
+        shape: small, effects, criteo-kaggle or taobao.
         rows: Examples in all three parts together.
         seed: The seed of everything random.
         positives: The share of positive labels; the shape's own by default.
         exponent: The exponent of every table's power law; the shape's own by default.
-        drift: How popularity and the teacher change, such as `popularity=gradual`.
+        drift: How popularity and the teacher change: none, gradual or sudden@SHARE.
         min_count: Values seen less often in training share one id; 0 keeps all of the shape's
             rows, drawn or not.
     """
@@ -83,11 +87,7 @@ class Recipe:
 
 
 def synthesize(
-    recipe: Recipe,
-    out: str | Path,
-    *,
-    force: bool = False,
-    progress: Progress = lambda _: None,
+    recipe: Recipe, out: str | Path, *, force: bool = False, progress: Progress = lambda _: None
 ) -> Path:
     """Make a packed data set.
 
@@ -168,9 +168,7 @@ class _RankedTable:
     """A table once its values are counted."""
 
     def __init__(self, shape: TableShape, counts: Array, recipe: Recipe) -> None:
-        def raw(values: Array) -> Array:
-            return raw_values(shape, values, recipe.seed)
-
+        raw = partial(raw_values, shape, seed=recipe.seed)
         self.ranking: Ranking = rank(counts, min_count=recipe.min_count, ties=raw)
         self.ids = self.ranking.ids.astype(np.int32)
         make = Dictionary.of_hex if shape.values == "hex" else Dictionary.of_int
@@ -183,9 +181,9 @@ class _RankedTable:
 
 def raw_values(table: TableShape, values: Array, seed: int) -> Array:
     """The values of a table as a raw log shows them."""
-    return (
-        distinct_words32(values, key(seed, "raw", table.name)) if table.values == "hex" else values
-    )
+    if table.values == "hex":
+        return distinct_words32(values, key(seed, "raw", table.name))
+    return values
 
 
 def _count(generator: ExampleGenerator, stop: int, progress: Progress) -> dict[str, Array]:

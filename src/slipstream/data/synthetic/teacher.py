@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from slipstream.arrays import Array
+from slipstream.data.synthetic.draws import key, random_words, shares
 from slipstream.data.synthetic.generator import DENSE_VALUES, ExampleGenerator, RawExamples
-from slipstream.data.synthetic.random_words import key, random_words, shares
 
 _BINS = 1 << 14  # log-odds from -8 to 8 in steps of 1 / 1024
 _SAMPLE = 1 << 16
@@ -55,23 +55,18 @@ class Labels(NamedTuple):
 
 
 class Teacher:
-    """Labels the examples of a generator.
-
-    Args:
-        generator: Where the examples come from.
-        positives: The wanted share of positive labels.
-    """
+    """Labels the examples of a generator, with the wanted share of positives."""
 
     def __init__(self, generator: ExampleGenerator, positives: float) -> None:
         self._generator, self._seed = generator, generator.seed
-        self._change = generator.drift.teacher
+        self._change = generator.drift
         self._dense = [self._dense_effects(n) for n in range(generator.shape.dense)]
         n = min(generator.examples, _SAMPLE)
-        chunks = list(
-            generator.map_chunks(
-                lambda i: self._parts(generator.draw(i * generator.examples // n)), 0, n
-            )
-        )
+
+        def parts(numbers: Array) -> dict[str, Array]:
+            return self._parts(generator.draw(numbers * generator.examples // n))
+
+        chunks = list(generator.map_chunks(parts, 0, n))
         sample = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
         self._scales = {name: _scale(part, _DEVIATIONS[name]) for name, part in sample.items()}
         self._constant = 0.0
@@ -114,7 +109,7 @@ class Teacher:
         return parts
 
     def _words(self, table: str, values: Array, moments: Array) -> Array:
-        """A random word for each value: another one once the teacher has changed its mind."""
+        """A random word for each value: another one after a change."""
         words = random_words(key(self._seed, "effect", table), values)
         if self._change.kind == "none":
             return words

@@ -1,4 +1,4 @@
-"""Finds the ids of 64-bit keys, millions at a time: a hash table of NumPy arrays."""
+"""64-bit keys of raw values, the same in every version, and a hash table that finds their ids."""
 
 from __future__ import annotations
 
@@ -9,12 +9,81 @@ import numpy as np
 
 from slipstream.arrays import Array
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_WORD = 8
+_LONG = 1024  # bytes; longer strings are cut into pieces of as many
 _AT_ONCE = 1 << 16
 _INSERTED_AT_ONCE = 1 << 20
 _HALF = np.uint64(32)
 _LOW = np.uint64(2**32 - 1)
 Make = Callable[[int, "np.dtype[Any]"], Array]
+
+
+def mix(keys: Array) -> Array:
+    """A random-looking 64-bit word for each key (the last steps of SplitMix64)."""
+    x = keys.astype(np.uint64) + GOLDEN
+    x ^= x >> np.uint64(30)
+    x *= _FIRST
+    x ^= x >> np.uint64(27)
+    x *= _SECOND
+    x ^= x >> np.uint64(31)
+    return x
+
+
+def text_keys(data: bytes, lengths: Array) -> Array:
+    """A key for each of the strings whose UTF-8 bytes lie in `data` one after the other.
+
+    Example:
+        >>> keys = text_keys(b"plumpearplum", np.array([4, 4, 4]))
+        >>> bool(keys[0] == keys[2]), bool(keys[0] == keys[1])
+        (True, False)
+    """
+    lengths = np.asarray(lengths, dtype=np.int64)
+    padded = data + b"\0" * _WORD
+    # A word begins at every byte.
+    words: Array = np.ndarray((len(data) + 1,), dtype="<u8", buffer=padded, strides=(1,))
+    starts = np.cumsum(lengths) - lengths
+    long = np.flatnonzero(lengths > _LONG)
+    if not len(long):
+        return _short_keys(words, starts, lengths)
+    # Word after word is quick for many strings at once, not for one of many words: a long one is
+    # the string of its pieces' keys.
+    pieces = -(-lengths[long] // _LONG)
+    owners = np.repeat(np.arange(len(long)), pieces)
+    places = (np.arange(len(owners)) - np.repeat(np.cumsum(pieces) - pieces, pieces)) * _LONG
+    sizes = np.minimum(lengths[long][owners] - places, _LONG)
+    piece_keys = _short_keys(words, starts[long][owners] + places, sizes)
+    keys = np.empty(len(lengths), dtype=np.uint64)
+    keys[long] = mix(text_keys(piece_keys.astype("<u8").tobytes(), pieces * _WORD) ^ _SECOND)
+    short = np.flatnonzero(lengths <= _LONG)
+    keys[short] = _short_keys(words, starts[short], lengths[short])
+    return keys
+
+
+def _short_keys(words: Array, starts: Array, lengths: Array) -> Array:
+    keys = mix(lengths.astype(np.uint64))
+    active = np.flatnonzero(lengths > 0)
+    done = 0
+    while len(active):
+        word = words[starts[active] + done]
+        left = np.minimum(lengths[active] - done, _WORD)
+        short = left < _WORD
+        if short.any():  # what lies behind the end of a string is the next one's
+            bits = (left[short] * 8).astype(np.uint64)
+            word[short] &= (np.uint64(1) << bits) - np.uint64(1)
+        keys[active] = mix(keys[active] ^ word)
+        done += _WORD
+        active = active[lengths[active] > done]
+    return keys
+
+
+def keys_of_text(values: list[str]) -> Array:
+    """A key for each string."""
+    encoded = [value.encode() for value in values]
+    lengths = np.fromiter((len(value) for value in encoded), dtype=np.int64, count=len(encoded))
+    return text_keys(b"".join(encoded), lengths)
 
 
 def bytes_needed(entries: int) -> int:
@@ -27,12 +96,7 @@ class KeyTable:
 
     Where keys and ids are below 2^32 a slot is one word with both, so that a find is one access
     to memory; otherwise keys and ids lie in two arrays. A slot with id 0 (ids are kept plus one)
-    is free.
-
-    Args:
-        entries: How many keys there will be at most.
-        narrow: Whether every key and id is below 2^32 - 1.
-        make: Makes an array of zeros of a size and dtype; by default in memory.
+    is free. `make` returns an array of zeros of a size and dtype; by default in memory.
 
     Example:
         >>> table = KeyTable(2, narrow=True)
@@ -118,7 +182,7 @@ class KeyTable:
         return same & occupied, numbers - 1, occupied & ~same
 
     def _first(self, keys: Array) -> Array:
-        return ((keys * _GOLDEN) >> self._shift).astype(np.int64)
+        return ((keys * GOLDEN) >> self._shift).astype(np.int64)
 
 
 def _unsigned(keys: Array) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstream.data.hashing import _LONG, keys_of_text
+from slipstream.data.key_table import _LONG, keys_of_text
 
 lengths = st.integers(0, 40) | st.sampled_from(
     [_LONG - 1, _LONG, _LONG + 1, 2 * _LONG, 2 * _LONG + 7, 200 * _LONG + 1]
@@ -37,7 +37,7 @@ def test_short_keys_are_those_of_every_version():
 def test_a_long_text_is_not_its_pieces_keys_as_text():
     long = "x" * (8 * _LONG)
     pieces = keys_of_text(["x" * _LONG] * 8)
-    from slipstream.data.hashing import text_keys
+    from slipstream.data.key_table import text_keys
 
     as_text = text_keys(pieces.astype("<u8").tobytes(), np.array([64]))
     assert as_text[0] != keys_of_text([long])[0]

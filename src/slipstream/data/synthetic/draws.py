@@ -1,30 +1,55 @@
-"""Draws rows by a power law, at the same cost for a table of ten rows or of ten million."""
+"""Random numbers by position, and draws of rows by a power law: the same on every machine.
+
+A random word is a hash of a key and a counter, so any example can be drawn without those before it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
 
 from slipstream.arrays import Array
+from slipstream.data.key_table import GOLDEN, mix
 
 _BITS = 16  # the inverse of the distribution is known at 2 ** 16 + 1 evenly spaced shares
 _EXACT = 2048  # the most popular rows have a weight of their own, the others share buckets
 
 
+def key(seed: int, *names: object) -> np.uint64:
+    """An independent key for each seed and name."""
+    digest = hashlib.sha256("/".join(map(str, (seed, *names))).encode()).digest()
+    return np.uint64(int.from_bytes(digest[:8], "little"))
+
+
+def random_words(key: np.uint64, counters: Array) -> Array:
+    """One random uint64 for each counter: the SplitMix64 sequence from `key` on."""
+    x = counters.astype(np.uint64)
+    x *= GOLDEN
+    x += key
+    x -= GOLDEN
+    return mix(x)
+
+
+def shares(words: Array) -> Array:
+    """The words as numbers from 0 up to, but without, 1."""
+    return (words >> np.uint64(11)) * 2.0**-53
+
+
+def distinct_words32(numbers: Array, key: np.uint64) -> Array:
+    """Distinct 32-bit numbers for distinct 32-bit numbers, without visible order."""
+    x = (numbers.astype(np.uint64) + key) & np.uint64(0xFFFFFFFF)
+    return ((x * np.uint64(0x846CA68B)) & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+
+
 @dataclass(frozen=True)
 class PowerLaw:
-    """Row k is rows in proportion to `(k + 1) ** -exponent`.
-
-    Args:
-        rows: The rows of the table.
-        starts: Where each of 2 ** 16 equal shares of the draws begins, as a fractional row.
-        widths: How many rows each of these shares spans.
-    """
+    """Row k is drawn in proportion to `(k + 1) ** -exponent`, at the same cost for any table."""
 
     rows: int
-    starts: Array
-    widths: Array
+    starts: Array  # where each of 2 ** 16 equal shares of the draws begins, as a fractional row
+    widths: Array  # how many rows each of these shares spans
 
     @classmethod
     def over(cls, rows: int, exponent: float) -> PowerLaw:
