@@ -1,4 +1,4 @@
-"""`verify` shows that every strategy trains what it promises, and finds out where one does not."""
+"""`verify` shows that every strategy keeps its promise, and finds where one does not."""
 
 from itertools import islice
 
@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from slipstream import Dataset
 from slipstream.analyze import verify as verifying
-from slipstream.analyze.verify import Comparison, in_float64, verify
+from slipstream.analyze.verify import VerifyResult, in_float64, verify
 from slipstream.cli.app import app
 from slipstream.data.loader import Loader
 from slipstream.errors import ConfigError
@@ -26,11 +26,11 @@ SMALL = ("placement.fast_memory=80%", "placement.window=3")
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_strategy_keeps_its_promise(name):
-    told = []
-    made = verify(clicks(), config(*SMALL, strategy=name), 12, told.append)
-    resident, reference = made
-    assert [one.steps for one in made] == [12, 12]
-    assert sum(told) == 24
+    reported = []
+    results = verify(clicks(), config(*SMALL, strategy=name), 12, reported.append)
+    resident, reference = results
+    assert [result.steps for result in results] == [12, 12]
+    assert sum(reported) == 24
     assert resident.correct
     assert reference.correct
     assert reference.allowed == 1e-9
@@ -59,15 +59,17 @@ def test_also_with_other_optimizers_storages_models_and_epochs(name, settings):
     if settings[0] == "model.name=deepfm":
         wanted = wanted.with_settings(["model={name: deepfm, dim: 2}"])
         settings = settings[2:]
-    made = verify(clicks(), wanted.with_settings([*SMALL, *settings]), 40)
-    assert all(one.correct for one in made), made
+    results = verify(clicks(), wanted.with_settings([*SMALL, *settings]), 40)
+    assert all(result.correct for result in results), results
 
 
 @pytest.mark.parametrize("name", ["fae", "hotline", "bagpipe", "fast"])
 def test_also_with_histories(name, histories):
     wanted = config(strategy=name, batch_size=64).with_settings(["model={name: tbsm, dim: 4}"])
-    made = verify(Dataset.open(histories), wanted.with_settings(["placement.fast_memory=60%"]), 10)
-    assert all(one.correct for one in made), made
+    results = verify(
+        Dataset.open(histories), wanted.with_settings(["placement.fast_memory=60%"]), 10
+    )
+    assert all(result.correct for result in results), results
 
 
 def test_hot_and_cold_apart_is_the_same_bits_on_the_same_batches_over_many_decisions(monkeypatch):
@@ -101,13 +103,13 @@ def test_a_row_that_is_not_written_back_is_found_and_named(monkeypatch):
     monkeypatch.setattr(
         Mover, "_write", lambda self, left: write(self, [(r[1:], rec[1:]) for r, rec in left])
     )
-    made = verify(clicks(), config(*SMALL, strategy="bagpipe"), 12)
-    assert not any(one.correct for one in made)
-    assert made[1].largest > 1e-9
-    assert "user" in made[0].where or "ad" in made[0].where or "dense" in made[0].where
+    results = verify(clicks(), config(*SMALL, strategy="bagpipe"), 12)
+    assert not any(result.correct for result in results)
+    assert results[1].largest > 1e-9
+    assert "user" in results[0].where or "ad" in results[0].where or "dense" in results[0].where
 
 
-def test_up_to_rounding_is_looked_at_step_by_step(monkeypatch):
+def test_up_to_rounding_is_compared_step_by_step(monkeypatch):
     loose = STRATEGIES["fast"]._replace(promise="rounding")
     monkeypatch.setitem(strategies.STRATEGIES, "loose", loose)
     resident, reference = verify(clicks(), config(*SMALL, strategy="loose"), 6)
@@ -117,11 +119,11 @@ def test_up_to_rounding_is_looked_at_step_by_step(monkeypatch):
     assert reference.correct
 
 
-def test_a_difference_is_told_by_its_size_and_bits_by_themselves():
-    def compared(allowed, one, other):
-        made = Comparison("", allowed)
-        made.add("x", torch.tensor(one), torch.tensor(other))
-        return made
+def test_a_difference_is_reported_by_its_size_and_bits_by_themselves():
+    def compared(allowed, values, expected):
+        result = VerifyResult("", allowed)
+        result.add("x", torch.tensor(values), torch.tensor(expected))
+        return result
 
     assert compared(0.0, [1.0, 2.0], [1.0, 2.0]).correct
     assert not compared(0.0, [0.0], [-0.0]).correct, "these are other bits"
@@ -132,31 +134,33 @@ def test_a_difference_is_told_by_its_size_and_bits_by_themselves():
 
 @pytest.mark.parametrize("value", [1.0, 0.75, 1.9921875, 100.0, 1e-3])
 def test_of_values_in_bfloat16_one_unit_in_the_last_place_is_no_difference(value):
-    one = torch.tensor([value]).bfloat16()
-    near, far = ((one.view(torch.int16) + k).view(torch.bfloat16).float() for k in (1, 2))
-    for other, differs in ((near, False), (far, True)):
-        made = Comparison("", 1e-4)
-        made.add("x", other, one.float(), bf16=True)
-        assert not made.same_bits
-        assert (made.largest > 0) == differs
-    to_the_bit = Comparison("", 0.0)
-    to_the_bit.add("x", near, one.float(), bf16=True)
+    stored = torch.tensor([value]).bfloat16()
+    next_value, after_next = (
+        (stored.view(torch.int16) + k).view(torch.bfloat16).float() for k in (1, 2)
+    )
+    for other, differs in ((next_value, False), (after_next, True)):
+        result = VerifyResult("", 1e-4)
+        result.add("x", other, stored.float(), bf16=True)
+        assert not result.same_bits
+        assert (result.largest > 0) == differs
+    to_the_bit = VerifyResult("", 0.0)
+    to_the_bit.add("x", next_value, stored.float(), bf16=True)
     assert not to_the_bit.correct
 
 
 def test_more_steps_than_there_are_inputs_are_as_many_as_there_are():
-    made = verify(clicks(), config(*SMALL, strategy="fast"), 999)
-    assert [one.steps for one in made] == [15, 15]
+    results = verify(clicks(), config(*SMALL, strategy="fast"), 999)
+    assert [result.steps for result in results] == [15, 15]
 
 
 def test_float64_is_for_all_tables():
     wanted = config("embedding.tables={ad: {storage: bf16}}", "precision=bf16")
-    made = in_float64(wanted)
-    assert made.embedding.storage == made.embedding.tables["ad"].storage == "fp64"
-    assert made.precision == "fp32"
+    wide = in_float64(wanted)
+    assert wide.embedding.storage == wide.embedding.tables["ad"].storage == "fp64"
+    assert wide.precision == "fp32"
 
 
-def test_a_tier_in_which_no_batch_fits_is_said():
+def test_a_tier_in_which_no_batch_fits_is_an_error():
     with pytest.raises(ConfigError, match=r"too small: no batch fits"):
         verify(clicks(), config("placement.fast_memory=1%", strategy="bagpipe"), 3)
 
@@ -175,8 +179,8 @@ def test_every_strategy_holds_where_the_tier_is_too_small_for_most_batches(name,
     with Loader(dataset.train, 16, order=order) as loader:
         plans = list(Planner(tiered).plans(islice(loader, 10)))
     assert sum(plan.oversized_batch for plan in plans) >= 5
-    for one in verify(dataset, keys, 30):
-        assert one.correct, one
+    for result in verify(dataset, keys, 30):
+        assert result.correct, result
 
 
 WORDS = ["--batch-size", "64", "--steps", "6", "--set", "model.bottom=[4]", "--set"]
@@ -201,7 +205,7 @@ def test_the_command_prints_what_was_compared_and_its_status_is_the_answer(reque
     assert "Did you mean bagpipe" in wrong.output
 
 
-def test_a_device_whose_memory_is_used_up_is_told_with_what_is_needed(monkeypatch):
+def test_a_device_whose_memory_is_used_up_is_named_with_the_memory_needed(monkeypatch):
     def full(*_, **__):
         raise torch.OutOfMemoryError
 

@@ -1,10 +1,9 @@
-"""What a bug report, or a reader of measurements, needs to know about a machine."""
+"""The facts about a machine that a bug report or a reader of measurements needs."""
 
 from __future__ import annotations
 
 import os
 import platform
-import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "system": platform.platform(),
         "cpu": {"name": _cpu_name(), "cores": os.cpu_count(), "usable": _usable()},
-        "memory_bytes": _memory(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         **_torch(),
         "packages": {name: number for name in _PACKAGES if (number := _version(name))},
         "variables": {
@@ -84,9 +83,3 @@ def _usable() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _memory() -> int:
-    if sys.platform == "win32":
-        return 0
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

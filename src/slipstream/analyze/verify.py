@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, tee
 
 import torch
 from torch import Tensor
 
 from slipstream import gpu
 from slipstream.config import Config
-from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
-from slipstream.pipeline.engine import Engine, prefetch_rows
+from slipstream.pipeline.engine import prefetch_rows
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.pipeline.schedule import rate
 from slipstream.pipeline.strategies import strategy_of
@@ -45,7 +43,7 @@ _ROWS_AT_ONCE = 1 << 16
 
 
 @dataclass
-class Comparison:
+class VerifyResult:
     """Two trainings from the same start, compared value by value.
 
     Args:
@@ -75,17 +73,17 @@ class Comparison:
         """Whether the difference is allowed."""
         return self.same_bits if self.allowed == 0 else self.largest <= self.allowed
 
-    def add(self, name: str, ours: Tensor, theirs: Tensor, *, bf16: bool = False) -> None:
+    def add(self, name: str, values: Tensor, expected: Tensor, *, bf16: bool = False) -> None:
         """Compare some values; `bf16` if they are stored as bfloat16."""
-        self.values += ours.numel()
-        if ours.numel() == 0 or torch.equal(_bits(ours), _bits(theirs)):
+        self.values += values.numel()
+        if values.numel() == 0 or torch.equal(_bits(values), _bits(expected)):
             return
         self.same_bits = False
-        mine, other = ours.double(), theirs.double()
-        gap = (mine - other).abs()
+        values, expected = values.double(), expected.double()
+        gap = (values - expected).abs()
         if bf16 and self.allowed:
-            gap = (gap - _unit16(torch.maximum(mine.abs(), other.abs()))).clamp(min=0)
-        gap /= other.abs().clamp(min=1)
+            gap = (gap - _unit16(torch.maximum(values.abs(), expected.abs()))).clamp(min=0)
+        gap /= expected.abs().clamp(min=1)
         largest = float(gap.nan_to_num(nan=float("inf")).max())
         if largest > self.largest:
             self.largest, self.where = largest, name
@@ -96,7 +94,7 @@ def verify(
     config: Config,
     steps: int = 100,
     on_step: Callable[[int], None] = lambda _: None,
-) -> list[Comparison]:
+) -> list[VerifyResult]:
     """Train some steps with a strategy and without it, and compare every row and every weight.
 
     The first comparison is in float32, with all rows resident: to the bit, or, if the strategy
@@ -122,11 +120,11 @@ def verify(
     config = config_of_run(config, order_of(config, dataset))
     config = config.replace(compile="off")
     each_step = strategy_of(config).promise == "rounding"
-    resident = Comparison("in float32 with all rows resident", 0.0)
+    resident = VerifyResult("in float32 with all rows resident", 0.0)
     if each_step:
         allowed = ROUNDING16 if config.precision == "bf16" else ROUNDING
-        resident = Comparison("in float32 with all rows resident, step by step", allowed)
-    reference = Comparison("in float64 with the reference kernels", EXACT64)
+        resident = VerifyResult("in float32 with all rows resident, step by step", allowed)
+    reference = VerifyResult("in float64 with the reference kernels", EXACT64)
     try:
         _Pair(dataset, config).run(steps, resident, on_step, each_step=each_step)
         _Pair(dataset, in_float64(config), "reference").run(steps, reference, on_step)
@@ -156,40 +154,40 @@ class _Pair:
         self.order = build.run_order(config, model.layout, dataset, tier_sizes)
         self.placement = placement_for(config, model.layout, dataset, tier_sizes)
         self.resident: Placement = slow_placement(model.layout, dataset)
-        self.ours = build.engine_of(config, model, 0, tier_sizes=tier_sizes)
-        self.placed: Placement = self.resident
+        self.tested = build.engine_of(config, model, 0, tier_sizes=tier_sizes)
+        self.base_placement: Placement = self.resident
         if kernels is not None or not gpu.uses_gpu(config, tier_sizes):
-            self.theirs = build.engine_of(config, other, 0, kernels=kernels)
+            self.base = build.engine_of(config, other, 0, kernels=kernels)
         else:
             # The same kernels with every row on the device.
             whole = all_rows_resident(model.layout)
-            self.theirs = build.engine_of(config, other, 0, tier_sizes=whole)
+            self.base = build.engine_of(config, other, 0, tier_sizes=whole)
             singles = [column.name for column in dataset.schema.singles]
-            self.placed = Tiered(model.layout, singles, whole, window=1)
+            self.base_placement = Tiered(model.layout, singles, whole, window=1)
 
     def run(
         self,
         steps: int,
-        result: Comparison,
+        result: VerifyResult,
         on_step: Callable[[int], None],
         *,
         each_step: bool = False,
     ) -> None:
         """Train both, and compare at the end, or after each step from a common state."""
         loader = Loader(self.dataset.train, self.config.batch_size, order=self.order)
-        read: deque[Batch] = deque()  # batches that only the strategy has received
+        batches, base_batches = tee(islice(loader, steps))
         try:
-            self.ours.tables.keep(self.placement.resident_rows())
-            ours = Planner(self.placement).plans(_copied(islice(loader, steps), read))
-            self.theirs.tables.keep(self.placed.resident_rows())
-            theirs = Planner(self.placed).plans(_emptied(read))
-            for plan in prefetch_rows(self.ours, ours, self._factor):
+            self.tested.tables.keep(self.placement.resident_rows())
+            self.base.tables.keep(self.base_placement.resident_rows())
+            plans = Planner(self.placement).plans(batches)
+            base_plans = Planner(self.base_placement).plans(base_batches)
+            for plan in prefetch_rows(self.tested, plans, self._factor):
                 if each_step:
                     self._from_common_state()
-                self._step(self.ours, plan)
-                other = next(theirs)
-                self.theirs.prepare(other, self._factor(other))
-                self._step(self.theirs, other)
+                list(self.tested.step(plan))
+                base_plan = next(base_plans)
+                self.base.prepare(base_plan, self._factor(base_plan))
+                list(self.base.step(base_plan))
                 self._report_loss(plan.next_position)
                 result.steps += 1
                 if each_step:
@@ -198,13 +196,9 @@ class _Pair:
             if not each_step:
                 self._compare(result)
         finally:
-            self.ours.tables.close()
-            self.theirs.tables.close()
+            self.tested.tables.close()
+            self.base.tables.close()
             loader.close()
-
-    def _step(self, engine: Engine, plan: Plan) -> None:
-        for _ in engine.step(plan):
-            pass
 
     def _factor(self, plan: Plan) -> float:
         return rate(self.config.schedule, plan.next_position, len(self.order))
@@ -214,43 +208,43 @@ class _Pair:
         if (number := self.order.pending_decision(position)) is not None:
             few = first_inputs(self.dataset.validation, RATE_INPUTS)
             self._settle()
-            scores = evaluate(self.theirs, self.resident, few, self.config.batch_size)
+            scores = evaluate(self.base, self.resident, few, self.config.batch_size)
             assert scores["logloss"] is not None, "checked before training began"
             self.order.report_loss(number, scores["logloss"])
 
     def _settle(self) -> None:
-        for engine in (self.ours, self.theirs):
-            for _ in engine.remaining_results():
-                pass
+        for engine in (self.tested, self.base):
+            list(engine.remaining_results())
             engine.tables.flush()
+
+    def _stores(self) -> Iterator[tuple[RowStore, RowStore]]:
+        return zip(self.tested.tables.stores, self.base.tables.stores, strict=True)
 
     def _from_common_state(self) -> None:
         self._settle()
-        pairs = zip(self.ours.tables.stores, self.theirs.tables.stores, strict=True)
-        for ours, theirs in pairs:
-            theirs.records[:] = ours.records
-        self.theirs.tables.keep(self.placed.resident_rows())
-        self.theirs.dense.load_state_dict(self.ours.dense.state_dict())
+        for store, base in self._stores():
+            base.records[:] = store.records
+        self.base.tables.keep(self.base_placement.resident_rows())
+        self.base.dense.load_state_dict(self.tested.dense.state_dict())
 
-    def _compare(self, result: Comparison) -> None:
+    def _compare(self, result: VerifyResult) -> None:
         self._settle()
         result.rows = result.values = 0  # the last comparison counts
-        pairs = zip(self.ours.tables.stores, self.theirs.tables.stores, strict=True)
-        for ours, theirs in pairs:
-            _compare_rows(ours, theirs, result)
-        dense, other_dense = self.ours.dense.state_dict(), self.theirs.dense.state_dict()
-        for name in sorted(dense.keys() | other_dense.keys()):
-            result.add(f"{name} of the dense part", dense[name], other_dense[name])
+        for store, base in self._stores():
+            _compare_rows(store, base, result)
+        dense, expected = self.tested.dense.state_dict(), self.base.dense.state_dict()
+        for name in sorted(dense.keys() | expected.keys()):
+            result.add(f"{name} of the dense part", dense[name], expected[name])
 
 
-def _compare_rows(ours: RowStore, theirs: RowStore, result: Comparison) -> None:
-    for table in ours.group.tables:
-        where = ours.rows_of(table.name)
+def _compare_rows(store: RowStore, base: RowStore, result: VerifyResult) -> None:
+    for table in store.group.tables:
+        where = store.rows_of(table.name)
         for begin in range(where.start, where.stop, _ROWS_AT_ONCE):
             rows = torch.arange(begin, min(begin + _ROWS_AT_ONCE, where.stop))
-            (weights, state), (wanted, states) = ours.read(rows), theirs.read(rows)
+            (weights, state), (expected, states) = store.read(rows), base.read(rows)
             result.rows += len(rows)
-            result.add(f"rows of {table.name}", weights, wanted, bf16=table.storage == "bf16")
+            result.add(f"rows of {table.name}", weights, expected, bf16=table.storage == "bf16")
             for name, values in state.items():
                 result.add(f"{name} of {table.name}", values, states[name])
 
@@ -264,14 +258,3 @@ def _unit16(values: Tensor) -> Tensor:
 def _bits(values: Tensor) -> Tensor:
     whole = {torch.float32: torch.int32, torch.float64: torch.int64}
     return values.view(whole[values.dtype]) if values.dtype in whole else values
-
-
-def _copied(batches: Iterable[Batch], into: deque[Batch]) -> Iterator[Batch]:
-    for batch in batches:
-        into.append(batch)
-        yield batch
-
-
-def _emptied(batches: deque[Batch]) -> Iterator[Batch]:
-    while batches:
-        yield batches.popleft()

@@ -59,7 +59,7 @@ def compare(
     Each run has its own process. All strategies are trained with one seed, then all with the next,
     and differences are taken seed by seed, so that a noisy machine slows all alike. Stop it at any
     time; the same command continues and trains nothing twice. DIR then contains report.html, plots,
-    results.csv, results.json, and a folder for each run. Here --fast-memory is auto by default.
+    results.json, and a folder for each run. Here --fast-memory is auto by default.
 
     Example: slipstream compare clicks --strategies plain,fast --seeds 5 --out compared
     """

@@ -10,12 +10,12 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from slipstream.analyze.compare.folder import Folder
 from slipstream.analyze.compare.grid import PlannedRun
-from slipstream.analyze.compare.runner import Event
+from slipstream.analyze.compare.runner import RunEvent
 from slipstream.analyze.report.answer import headline, notes
 from slipstream.analyze.report.results import Result
 from slipstream.analyze.report.runs import read_run
 from slipstream.analyze.report.table import cells
-from slipstream.analyze.report.write import Report
+from slipstream.analyze.report.write import RunReport
 from slipstream.cli.terminal import can_redraw, err, print_line, table
 from slipstream.number_format import compact, duration
 
@@ -30,12 +30,12 @@ _PRIORITY = (
         "examples/s",
         "skipped",
     ),
-    *("to the same AUC", "bytes moved an example", "found in fast tier", "seeds"),
+    *("bytes moved an example", "found in fast tier", "seeds"),
     *("host memory", "device memory"),
 )
 
 
-def print_report(report: Report) -> None:
+def print_report(report: RunReport) -> None:
     """Print the table, the answer and the notes of each group of runs."""
     for chapter in report.chapters:
         if chapter.group.label:
@@ -70,7 +70,7 @@ class CompareProgress:
         self._seconds: list[float] = []
         self._running_seconds = 0.0
 
-    def update(self, event: Event) -> None:
+    def update(self, event: RunEvent) -> None:
         """Count an event."""
         self._running_seconds = event.seconds if event.state == "running" else 0.0
         if event.state == "ended":
@@ -91,7 +91,7 @@ class CompareProgress:
         return f"{text}, about {duration(seconds)} left" if seconds > 0 else text
 
     @contextmanager
-    def shown(self, console: Console = err) -> Iterator[Callable[[Event], None]]:
+    def shown(self, console: Console = err) -> Iterator[Callable[[RunEvent], None]]:
         """Show events as they are passed to the function that this context returns."""
         columns = (BarColumn(20), TextColumn("{task.description}"))
         with Progress(
@@ -99,7 +99,7 @@ class CompareProgress:
         ) as bar:
             task = bar.add_task(self.summary(), total=len(self.runs))
 
-            def show(event: Event) -> None:
+            def show(event: RunEvent) -> None:
                 self.update(event)
                 if event.state != "running":
                     console.print(self._line(event), soft_wrap=True)
@@ -108,7 +108,7 @@ class CompareProgress:
 
             yield show
 
-    def _line(self, event: Event) -> str:
+    def _line(self, event: RunEvent) -> str:
         name = event.run.name
         if event.state == "ended":
             run = read_run(self.folder.run(event.run))
@@ -124,7 +124,7 @@ class CompareProgress:
         return f"{name}: {words[event.state]}"
 
 
-def _running(event: Event) -> str:
+def _running(event: RunEvent) -> str:
     """The state of the run that is trained now."""
     if event.line is None:
         return event.run.name

@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from slipstream.cli.config_options import ConfigOptions, config_options
 from slipstream.cli.terminal import print_line, progress, table
 from slipstream.number_format import compact, size
-
-if TYPE_CHECKING:
-    from slipstream.data.dataset import Dataset
-    from slipstream.tables.spec import Layout
 
 
 @config_options("model", "fast_memory")
@@ -27,9 +23,6 @@ def profile(
         300, min=1, help="Batches to plan for the what-if table; the middle third is counted."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON, for programs."),
-    plots: Path | None = typer.Option(
-        None, metavar="DIR", help="Also write the access and coverage curves as SVG files here."
-    ),
 ) -> None:
     """See how skewed a data set is, and what fast memory would do for it. Trains nothing.
 
@@ -38,7 +31,7 @@ def profile(
     bytes it would copy. Bytes of optimizer state are counted everywhere. Without --fast-memory and
     --config, the budget is auto.
 
-    Example: slipstream profile clicks --model deepfm --fast-memory 256MiB --plots curves
+    Example: slipstream profile clicks --model deepfm --fast-memory 256MiB
     """
     from slipstream.analyze.profile.profile import profile as profile_of
     from slipstream.data.dataset import Dataset
@@ -61,27 +54,11 @@ def profile(
             window=config.placement.window,
             on_progress=on_progress,
         )
-    if plots is not None:
-        _draw(dataset, layout, result, plots)
     if as_json:
         json.dump({"data": str(data), "model": config.model.name, **result}, sys.stdout, indent=2)
         print()
         return
     _show(result, f"{data}: {config.model.name}, {result['rows']:,} rows")
-
-
-def _draw(dataset: Dataset, layout: Layout, result: dict[str, Any], folder: Path) -> None:
-    """Write `access.svg` and `coverage.svg`; the same data gives the same bytes."""
-    from slipstream.analyze.report.page import standalone
-    from slipstream.analyze.report.skew import skew_plots
-
-    folder.mkdir(parents=True, exist_ok=True)
-    budget = result["fast_memory"]
-    marks = [(budget["bytes"], f"fast memory {budget['budget']}")]
-    best = [*result["coverage"], *result["budgets"]]
-    all_hot = [(rows["bytes"], rows["all_hot_inputs"]) for rows in best if rows["bytes"] > 0]
-    for plot in skew_plots(dataset, layout, marks, all_hot):
-        (folder / f"{plot.name}.svg").write_text(standalone(plot), encoding="utf-8")
 
 
 def _show(result: dict[str, Any], title: str) -> None:
@@ -109,14 +86,13 @@ def _show(result: dict[str, Any], title: str) -> None:
     by_bytes = {rows["bytes"]: rows for rows in best}
     table(
         "What the most accessed rows take and need",
-        ["accesses", "memory", "of all", "rows", "examples all hot"],
+        ["accesses", "memory", "of all", "rows"],
         [
             [
                 f"{rows['access_share']:.1%}",
                 size(rows["bytes"]),
                 f"{rows['bytes'] / result['bytes']:.2%}",
                 f"{rows['rows']:,}",
-                f"{rows['all_hot_inputs']:.1%}",
             ]
             for _, rows in sorted(by_bytes.items())
         ],

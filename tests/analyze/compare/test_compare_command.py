@@ -65,7 +65,8 @@ def test_a_comparison_that_is_stopped_prints_how_to_continue(stopped):
     assert status == 130, output
     assert "To continue: slipstream compare" in output
     assert "plain-seed0: AUC" in output
-    assert (out / "results.csv").read_text().count("\n") == 2
+    (group,) = json.loads((out / "results.json").read_text())
+    assert len(group["results"]) == 1
     assert (out / "report.html").is_file()
 
 
@@ -79,7 +80,7 @@ def test_continuing_trains_nothing_twice(ended):
     }
 
 
-def test_the_result_is_a_table_a_csv_a_json_and_a_report(ended):
+def test_the_result_is_a_table_a_json_and_a_report(ended):
     out, _, output = ended
     assert "change of AUC" in output
     assert "same weights" in output

@@ -1,5 +1,6 @@
 import pytest
 
+from slipstream.analyze.compare.grid import planned_runs
 from slipstream.analyze.compare.options import read_options
 from slipstream.errors import ConfigError
 from slipstream.pipeline.strategies import STRATEGIES
@@ -7,7 +8,10 @@ from slipstream.pipeline.strategies import STRATEGIES
 
 def test_without_options_all_strategies_are_compared_with_five_seeds():
     config, choices = read_options(None, {"data": "clicks"}, [], {})
-    assert list(choices.strategies) == [*STRATEGIES, "plain+random"]  # slipstream skips
+    assert [run.setting for run in planned_runs(config, choices)][: len(STRATEGIES) + 1] == [
+        *STRATEGIES,
+        "plain, skip random",  # slipstream skips
+    ]
     assert (choices.seeds, choices.all, config.data) == (5, True, "clicks")
     assert config.placement.fast_memory == "auto"
     assert not config.log.trackers
@@ -28,7 +32,7 @@ def test_flags_override_the_section_of_the_file(tmp_path):
         "  grid:\n    placement.fast_memory: [5%, 10%]\n"
     )
     config, choices = read_options(file, {}, [], {"seeds": 3})
-    assert (choices.strategies, choices.seeds, choices.all) == (["plain", "fast"], 3, False)
+    assert (choices.strategies, choices.seeds, choices.all) == (("plain", "fast"), 3, False)
     assert choices.grid == {"placement.fast_memory": ["5%", "10%"]}
     assert config.batch_size == 64
 
@@ -36,7 +40,10 @@ def test_flags_override_the_section_of_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("section", "problem"),
     [
-        ("strategie: [plain]", r"no key 'strategie'. Did you mean strategies\?"),
+        (
+            "strategie: [plain]",
+            r"line 2: There is no key compare.strategie. .*compare.strategies\?",
+        ),
         ("seeds: many", "seeds is 'many'"),
         ("strategies: plain", "must be a list of names"),
         ("grid: [1]", "grid is"),

@@ -1,4 +1,4 @@
-"""Records of runs with the numbers that a test asks for."""
+"""Records of runs with the numbers that a test needs."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ def run(strategy="plain", seed=0, *, auc=0.7, rate=1000.0, ended=True, config=No
         _line("evaluation", round(1000 * share), rate) | {"auc": value, "logloss": 1 - value}
         for share, value in curve
     ]
-    found = {
+    results = {
         "auc": auc,
         "logloss": None if auc is None else 1 - auc,
         "normalized_entropy": 0.9,
@@ -31,7 +31,7 @@ def run(strategy="plain", seed=0, *, auc=0.7, rate=1000.0, ended=True, config=No
         Path(f"runs/{strategy}-{seed}"),
         f"{strategy}-{seed}",
         keys | (config or {}),
-        found | summary if ended else None,
+        results | summary if ended else None,
         lines,
     )
 

@@ -14,7 +14,6 @@ from slipstream.analyze.report.page import Chapter, page
 from slipstream.analyze.report.plots import colours_of, plots_of
 from slipstream.analyze.report.results import results_of
 from slipstream.analyze.report.settings import groups_of
-from slipstream.analyze.report.table import cells
 from slipstream.analyze.report.write import report_on
 from slipstream.training.state import StoppedError
 
@@ -29,11 +28,11 @@ def runs(tmp_path_factory):
     settings = ("placement.fast_memory=auto", "evaluate.at=[0.3, 0.6]", "compile=off")
     for strategy in ("plain", "fast"):
         for seed in (0, 1):
-            made = config(*settings, batch_size=64, strategy=strategy, seed=seed)
-            train(dataset, made, folder / "runs" / f"{strategy}-{seed}")
+            wanted = config(*settings, batch_size=64, strategy=strategy, seed=seed)
+            train(dataset, wanted, folder / "runs" / f"{strategy}-{seed}")
     with pytest.raises(StoppedError):
-        made = config(*settings, batch_size=64, strategy="bagpipe")
-        train(dataset, made, folder / "runs" / "bagpipe-0", hooks=stop_after(30))
+        wanted = config(*settings, batch_size=64, strategy="bagpipe")
+        train(dataset, wanted, folder / "runs" / "bagpipe-0", hooks=stop_after(30))
     return folder
 
 
@@ -70,24 +69,8 @@ def test_every_plot_is_also_a_file_that_any_program_can_draw(runs, written):
         assert "var(" not in path.read_text()
 
 
-def test_the_page_says_how_to_repeat_each_run(written):
-    text = written.read_text()
-    assert "slipstream train --config config.yaml --set strategy=fast --set seed=1" in text
-    assert "fast_memory: auto" in text
-
-
-def test_a_run_that_skips_shows_what_was_skipped_and_the_time_of_deciding():
-    skipping = {
-        **{"label_rate_skipped": 0.1, "label_rate_trained": 0.2},
-        "overhead_seconds": {"classify": 1.0, "search": 0.5},
-    }
-    one = run(skip_share=0.3, skipping=skipping, config={"skip": {"rule": "value"}})
-    (group,) = groups_of([one])
-    names, (row,) = cells(results_of(group))
-    shown = dict(zip(names, row, strict=True))
-    assert shown["skipped"] == "30.0%"
-    assert shown["label rate of skipped"] == "10 %\ntrained 20 %"
-    assert shown["deciding"] == "1.5 s"
+def test_the_page_explains_how_to_repeat_a_run(written):
+    assert "slipstream train --config RUN/config.yaml" in written.read_text()
 
 
 def test_the_page_shows_the_seconds_of_each_phase():
@@ -147,8 +130,8 @@ def test_every_plot_has_marks(written, browser):
 def middle(browser, selector):
     """Where an element is, once it has been brought into view."""
     return browser.run(
-        f"(() => {{ const one = document.querySelector('{selector}');"
-        "one.scrollIntoView({block: 'center'}); const box = one.getBoundingClientRect();"
+        f"(() => {{ const element = document.querySelector('{selector}');"
+        "element.scrollIntoView({block: 'center'}); const box = element.getBoundingClientRect();"
         "return [box.x + box.width / 2, box.y + box.height / 2]; })()"
     )
 
@@ -207,15 +190,9 @@ def test_a_typo_is_answered_with_a_sentence(runs):
     assert "Did you mean fast-0?" in done.output
 
 
-def test_runs_that_skip_show_their_share_over_time_and_its_price():
-    decisions = [{"inputs": 400, "share": 0.0}, {"inputs": 600, "share": 0.5}]
-    skipping = {
-        "skip_share": 0.3,
-        "skipping": {"decisions": decisions},
-        "config": {"skip": {"rule": "value"}},
-    }
+def test_runs_that_skip_show_the_price_of_their_share():
+    skipping = {"skip_share": 0.3, "config": {"skip": {"rule": "value"}}}
     runs = [run("plain", n) for n in (0, 1)] + [run("fast", n, **skipping) for n in (0, 1)]
     (group,) = groups_of(runs)
     plots = {p.name: p for p in plots_of(group, results_of(group), colours_of([group]))}
-    assert list(plots["skip-share"].series[0].points) == [(0, 0), (400, 0), (400, 0.5), (1000, 0.5)]
     assert {each.points[0] for each in plots["skip-auc"].series} == {(0.0, 0.0), (0.3, 0.0)}

@@ -4,7 +4,7 @@ from analyze.report.made_runs import run
 from slipstream.analyze.report.answer import headline, notes
 from slipstream.analyze.report.results import results_of
 from slipstream.analyze.report.settings import groups_of
-from slipstream.analyze.report.table import SHORT, as_csv, cells
+from slipstream.analyze.report.table import SHORT, cells
 
 CARRIED = {"per_input": {"bytes_in": 40.0, "bytes_out": 20.0}}
 
@@ -31,108 +31,91 @@ def test_inputs_a_second_leave_out_the_time_before_the_first_report():
 
 
 def test_a_clear_gain_at_no_cost_is_the_headline():
-    _, found = results(*PLAIN, *paired("fast", (0.7001, 0.7198, 0.7101), (2000, 2030, 1970)))
-    text = headline(found)
+    _, compared = results(*PLAIN, *paired("fast", (0.7001, 0.7198, 0.7101), (2000, 2030, 1970)))
+    text = headline(compared)
     assert text.startswith("fast is 2.00 times as fast as plain (95 % interval")
     assert "its AUC is the same within noise" in text
 
 
 def test_a_gain_that_costs_is_named_with_its_price():
-    _, found = results(*PLAIN, *paired("slipstream", (0.69, 0.71, 0.70), (2000, 2030, 1970)))
-    text = headline(found)
+    _, compared = results(*PLAIN, *paired("slipstream", (0.69, 0.71, 0.70), (2000, 2030, 1970)))
+    text = headline(compared)
     assert "Nothing is faster than plain at the same AUC by more than noise" in text
     assert "slipstream is faster: 2.00 times as fast as plain" in text
     assert "lowers the AUC by 0.0100" in text
 
 
 def test_a_gain_within_noise_is_no_gain():
-    _, found = results(*PLAIN, *paired("fast", (0.70, 0.72, 0.71), (1500, 900, 1010)))
-    assert headline(found).startswith("Nothing is faster than plain by more than noise")
+    _, compared = results(*PLAIN, *paired("fast", (0.70, 0.72, 0.71), (1500, 900, 1010)))
+    assert headline(compared).startswith("Nothing is faster than plain by more than noise")
 
 
 def test_a_claim_holds_also_for_the_best_of_many():
     """At 95 % each, the best of ten that are all alike would often be called faster."""
     rates = (1000, 1010, 990)
-    others = [one for n in range(9) for one in paired(f"s{n}", (0.7,) * 3, rates)]
+    others = [run for n in range(9) for run in paired(f"s{n}", (0.7,) * 3, rates)]
     lucky = paired("lucky", (0.7,) * 3, (1100, 1150, 1110))
-    _, found = results(*PLAIN, *lucky)
-    assert found[1].speed_up.verdict(1.0) == "higher"
-    assert found[1].faster
-    _, found = results(*PLAIN, *others, *lucky)
-    assert found[-1].speed_up.verdict(1.0) == "higher"
-    assert not found[-1].faster
-    assert headline(found).startswith("Nothing is faster than plain by more than noise")
+    _, compared = results(*PLAIN, *lucky)
+    assert compared[1].speed_up.verdict(1.0) == "higher"
+    assert compared[1].faster
+    _, compared = results(*PLAIN, *others, *lucky)
+    assert compared[-1].speed_up.verdict(1.0) == "higher"
+    assert not compared[-1].faster
+    assert headline(compared).startswith("Nothing is faster than plain by more than noise")
 
 
-def test_the_report_says_in_a_line_which_part_of_the_log_was_trained():
+def test_the_report_names_the_part_of_the_log_that_was_trained():
     late = "examples 250 to 1,000 of 1,000 (75%)"
     assert f"Part of the log that was trained: {late}." in notes(*results(run(trained_part=late)))
 
 
 def test_one_seed_makes_no_claim():
-    _, found = results(run(), run("fast", rate=3000))
-    assert "Fewer than three seeds cannot tell" in headline(found)
-    assert cells(found, SHORT)[1][1][5] == "0\none seed"
+    _, compared = results(run(), run("fast", rate=3000))
+    assert "Fewer than three seeds cannot tell" in headline(compared)
+    assert cells(compared, SHORT)[1][1][5] == "0\none seed"
 
 
-def test_the_same_weights_are_told_from_a_small_difference():
+def test_the_same_weights_are_no_small_difference():
     same = [
         run("fast", n, weights_digest=f"plain {n}", auc=r.summary["auc"])
         for n, r in enumerate(PLAIN)
     ]
-    group, found = results(*PLAIN, *same)
-    assert found[1].same_weights
-    assert cells(found)[1][1][5] == "0\nsame weights"
-    assert any("exactly the weights of plain" in note for note in notes(group, found))
+    group, compared = results(*PLAIN, *same)
+    assert compared[1].same_weights
+    assert cells(compared)[1][1][5] == "0\nsame weights"
+    assert any("exactly the weights of plain" in note for note in notes(group, compared))
 
 
-def test_time_to_the_same_auc_is_that_which_every_run_of_the_seed_reaches():
-    # plain reaches 0.7 after its 1,000 inputs; the other passes it between its two evaluations.
-    _, found = results(run(auc=0.7), run("fae", auc=0.8, rate=1000))
-    assert found[0].to_auc[0] == pytest.approx(0.9)  # the first report comes after 0.1 s
-    assert found[1].to_auc[0] == pytest.approx(0.4 + 0.5 * (0.7 - 0.65) / 0.15)
-
-
-def test_an_unfinished_run_is_told_and_left_out():
-    group, found = results(*PLAIN, run("fast", ended=False))
-    assert [one.label for one in found] == ["plain"]
-    assert any("fast-0 has not ended" in note for note in notes(group, found))
+def test_an_unfinished_run_is_reported_and_left_out():
+    group, compared = results(*PLAIN, run("fast", ended=False))
+    assert [result.label for result in compared] == ["plain"]
+    assert any("fast-0 has not ended" in note for note in notes(group, compared))
 
 
 def test_an_auc_of_one_class_is_no_reason_to_fail():
-    _, found = results(run(auc=None), run("fast", auc=None, rate=2000))
-    assert "cannot be compared" in headline(found)
+    _, compared = results(run(auc=None), run("fast", auc=None, rate=2000))
+    assert "cannot be compared" in headline(compared)
 
 
-def test_on_a_cpu_it_is_said_that_a_placement_cannot_save_time():
-    group, found = results(*PLAIN, *paired("fast", (0.7,) * 3, (900,) * 3, transfers=CARRIED))
-    assert any("On a CPU" in note for note in notes(group, found))
+def test_on_a_cpu_a_note_explains_that_a_placement_cannot_save_time():
+    group, compared = results(*PLAIN, *paired("fast", (0.7,) * 3, (900,) * 3, transfers=CARRIED))
+    assert any("On a CPU" in note for note in notes(group, compared))
     gpu = [run(s, device="cuda", transfers=CARRIED) for s in ("plain", "fast")]
-    group, found = results(*gpu)
-    assert not any("On a CPU" in note for note in notes(group, found))
-
-
-def test_the_csv_has_every_measure_of_every_variant():
-    _, found = results(*PLAIN, *paired("fast", (0.7, 0.72, 0.70), (1000,) * 3, transfers=CARRIED))
-    head, *rows = [line.split(",") for line in as_csv([("", found)]).splitlines()]
-    assert [row[1] for row in rows] == ["plain", "fast"]
-    assert all(len(row) == len(head) for row in rows)
-    at = {name: rows[1][head.index(name)] for name in ("bytes_moved_per_input", "auc_change")}
-    assert at["bytes_moved_per_input"] == "60.0"
-    assert float(at["auc_change"]) == pytest.approx(-0.01 / 3)
+    group, compared = results(*gpu)
+    assert not any("On a CPU" in note for note in notes(group, compared))
 
 
 def test_repeats_of_a_seed_count_once():
-    _, found = results(run(seed=0, auc=0.7), run(seed=0, auc=0.8), run(seed=1, auc=0.7))
-    assert found[0].values["auc"] == {0: pytest.approx(0.75), 1: 0.7}
+    _, compared = results(run(seed=0, auc=0.7), run(seed=0, auc=0.8), run(seed=1, auc=0.7))
+    assert compared[0].values["auc"] == {0: pytest.approx(0.75), 1: 0.7}
 
 
-def test_a_rule_that_left_nothing_out_is_told_and_is_no_baseline():
+def test_a_rule_that_skipped_nothing_is_named_and_is_no_baseline():
     keys = {"config": {"skip": {"rule": "published"}}}
     idle = paired("plain", (0.7,) * 3, (1000,) * 3, skipping={"sentence": "Too few."}, **keys)
-    group, found = results(*PLAIN, *idle)
-    assert [one.baseline and one.baseline.label for one in found] == [None, "plain"]
-    assert "plain, skip published skipped nothing. Too few." in notes(group, found)
+    group, compared = results(*PLAIN, *idle)
+    assert [result.baseline and result.baseline.label for result in compared] == [None, "plain"]
+    assert "plain, skip published skipped nothing. Too few." in notes(group, compared)
 
 
 def test_batches_that_did_not_fit_the_fast_tier_are_reported():
@@ -150,17 +133,17 @@ def skipping(share, aucs, rule):
 def test_a_rule_is_compared_with_random_skipping_of_the_same_share():
     less = skipping(0.2, (0.68, 0.70, 0.69), "random")
     more = skipping(0.4, (0.60, 0.62, 0.61), "random")
-    _, found = results(*PLAIN, *less, *more, *skipping(0.3, (0.65, 0.67, 0.67), "value"))
-    value = found[-1]
+    _, compared = results(*PLAIN, *less, *more, *skipping(0.3, (0.65, 0.67, 0.67), "value"))
+    value = compared[-1]
     # On the line of random skipping the AUC is 0.64, 0.66 and 0.65 at a share of 0.3.
     assert value.against_random.mean == pytest.approx(0.04 / 3)
-    assert [result.against_random for result in found[:-1]] == [None] * 3
+    assert [result.against_random for result in compared[:-1]] == [None] * 3
 
 
 def test_a_share_far_beyond_random_skipping_is_not_compared_with_it():
     random = skipping(0.2, (0.68, 0.70, 0.69), "random")
-    _, found = results(*PLAIN, *random, *skipping(0.5, (0.6,) * 3, "value"))
-    assert found[-1].against_random is None
+    _, compared = results(*PLAIN, *random, *skipping(0.5, (0.6,) * 3, "value"))
+    assert compared[-1].against_random is None
 
 
 def test_frozen_updates_are_shown_in_place_of_skipped_examples():

@@ -54,5 +54,5 @@ def test_two_runs_of_one_name_are_told_apart(folder, tmp_path):
     for name in "ab":
         (tmp_path / name / "run").mkdir(parents=True)
         (tmp_path / name / "run" / "config.yaml").write_text("seed: 0\n")
-    found = find_runs([tmp_path / "a", tmp_path / "b"])
-    assert [run.name for run in found] == ["a/run", "b/run"]
+    runs = find_runs([tmp_path / "a", tmp_path / "b"])
+    assert [run.name for run in runs] == ["a/run", "b/run"]

@@ -11,10 +11,9 @@ from slipstream import gpu
 from slipstream.analyze.compare.folder import Folder
 from slipstream.analyze.compare.grid import Choices, planned_runs
 from slipstream.analyze.compare.presets import scaled_to
-from slipstream.analyze.compare.runner import Event, OnEvent, run_all
+from slipstream.analyze.compare.runner import OnEvent, RunEvent, run_all
 from slipstream.analyze.environment import environment
-from slipstream.analyze.report.table import as_csv
-from slipstream.analyze.report.write import Report, report_on
+from slipstream.analyze.report.write import RunReport, report_on
 from slipstream.config import Config
 from slipstream.data.dataset import Dataset
 from slipstream.errors import ConfigError, SlipstreamError
@@ -49,12 +48,7 @@ class Comparison:
             ]
 
     def check(self, *, leave_out: bool, warn: Callable[[str], None]) -> None:
-        """Find settings that cannot be trained before anything is trained.
-
-        Args:
-            leave_out: Whether to leave them out instead of raising an error.
-            warn: Called with a sentence for each setting that is left out.
-        """
+        """Raise an error for a setting that cannot be trained, or warn and leave it out."""
         for run in {run.setting: run for run in self.runs}.values():
             try:
                 build.model_of(run.config, self.dataset)
@@ -76,7 +70,7 @@ class Comparison:
         force: bool = False,
         keep_checkpoints: bool = False,
         seconds: float | None = None,
-    ) -> list[Event]:
+    ) -> list[RunEvent]:
         """Train all runs that have not ended yet, and write the results after each run.
 
         Args:
@@ -91,14 +85,14 @@ class Comparison:
         same = {"data": self.dataset.manifest.checksum}
         self.folder.open(self.runs, {"same": same, "machine": environment()}, force=force)
 
-        def write_first(event: Event) -> None:
+        def write_first(event: RunEvent) -> None:
             if event.state == "ended":
                 self._write_results(report_on([self.folder.path]))
             on_event(event)
 
         return run_all(self.folder, self.runs, write_first, keep_checkpoints, seconds)
 
-    def write(self) -> Report | None:
+    def write(self) -> RunReport | None:
         """Write the results and the report of the runs that have ended; None if none has."""
         if not any(map(self.folder.ended, self.runs)):
             return None
@@ -107,10 +101,9 @@ class Comparison:
         report.write(self.folder.path / "report.html", self.folder.path / "plots")
         return report
 
-    def _write_results(self, report: Report) -> None:
+    def _write_results(self, report: RunReport) -> None:
         groups = [
-            {"group": label, "results": [result.to_json() for result in results]}
-            for label, results in report.results
+            {"group": chapter.group.label, "results": [each.to_json() for each in chapter.results]}
+            for chapter in report.chapters
         ]
         (self.folder.path / "results.json").write_text(json.dumps(groups, indent=2) + "\n")
-        (self.folder.path / "results.csv").write_text(as_csv(report.results), encoding="utf-8")

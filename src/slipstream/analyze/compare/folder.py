@@ -1,8 +1,8 @@
 """The folder of a comparison: its runs, and what is needed to continue it.
 
 `compare.json` names the data and the machine; `configs/` holds the configuration of each run,
-`runs/` the runs, `logs/` what they printed. A run that has ended is never trained again, and never
-taken for a run with another configuration.
+`runs/` the runs, `logs/` their output. A run that has ended is never trained again, and never
+confused with a run of another configuration.
 """
 
 from __future__ import annotations
@@ -19,16 +19,12 @@ from slipstream.config import Config
 from slipstream.errors import ConfigError
 
 _CONFIGS, _LOGS = "configs", "logs"
-_RESULTS = ("results.csv", "results.json", "report.html", "plots")
+_RESULTS = ("results.json", "report.html", "plots")
 _SHOWN = 3
 
 
 class Folder:
-    """The files of a comparison.
-
-    Args:
-        path: The folder.
-    """
+    """The files of a comparison."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -42,7 +38,7 @@ class Folder:
         return self.path / _CONFIGS / f"{run.name}.yaml"
 
     def log(self, run: PlannedRun) -> Path:
-        """The file with what a run printed."""
+        """The file with the output of a run."""
         return self.path / _LOGS / f"{run.name}.log"
 
     def ended(self, run: PlannedRun) -> bool:
@@ -58,7 +54,7 @@ class Folder:
 
         Args:
             runs: The runs to train; other runs in the folder stay.
-            about: The content of `compare.json`; what stands under `same` must not change.
+            about: The content of `compare.json`; the values under `same` must not change.
             force: Replace an earlier comparison.
         """
         self._check_free()
@@ -66,9 +62,13 @@ class Folder:
             for name in (COMPARISON, _CONFIGS, RUNS, _LOGS, *_RESULTS):
                 path = self.path / name
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        self._check_data(about)
+        before = self._about().get("same", {})
+        changed = [key for key, value in about["same"].items() if before.get(key, value) != value]
+        self._check_unchanged("The comparison", changed)
         for run in runs:
-            self._check_config(run)
+            if self.config(run).is_file() and self.begun(run):
+                changed = Config.read(self.config(run)).differences(run.config)
+                self._check_unchanged(run.name, changed)
         for name in (_CONFIGS, RUNS, _LOGS):
             (self.path / name).mkdir(parents=True, exist_ok=True)
         for run in runs:
@@ -103,28 +103,11 @@ class Folder:
                 "nothing in it is changed. Choose another folder."
             )
 
-    def _check_data(self, about: dict[str, Any]) -> None:
-        before = self._about().get("same", about["same"])
-        changed = [key for key, value in about["same"].items() if before.get(key) != value]
+    def _check_unchanged(self, name: str, changed: list[str]) -> None:
         if changed:
+            shown = ", ".join(changed[:_SHOWN]) + " and others" * (len(changed) > _SHOWN)
             raise ConfigError(
-                f"The comparison in {self.path} was begun with another {_listed(changed)}. Choose "
-                "another folder, or add --force to replace it."
+                f"{name} in {self.path} was begun with another {shown}. Use the same data and "
+                "options as then to continue it, choose another folder, or add --force to replace "
+                "it."
             )
-
-    def _check_config(self, run: PlannedRun) -> None:
-        path = self.config(run)
-        if not path.is_file() or not self.begun(run):
-            return
-        changed = Config.read(path).differences(run.config)
-        if changed:
-            raise ConfigError(
-                f"{run.name} in {self.path} was begun with another {_listed(changed)}. Use the "
-                "same options as then to continue it, choose another folder, or add --force to "
-                "replace it."
-            )
-
-
-def _listed(names: list[str]) -> str:
-    shown = names[:_SHOWN] + ["others"] * (len(names) > _SHOWN)
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -5,57 +5,72 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 from slipstream.analyze.compare.presets import Keys, preset_settings
 from slipstream.analyze.report.settings import key_label
 from slipstream.config import Config, files
-from slipstream.config.section import check_choices
+from slipstream.config.kinds import Count, about
+from slipstream.config.section import Settings, check_choices
 from slipstream.errors import ConfigError
-from slipstream.pipeline.strategies import strategy
+from slipstream.pipeline.strategies import STRATEGIES, strategy
 
+CONTROL = "plain+random"
+"""The control of strategies that skip: the same share of examples is skipped at random."""
+_NAMES = about("", "a list of names")
+_FLAGS = {"seed": "seeds", "strategy": "strategies", "skip.rule": "skip", "model.name": "models"}
 _LONGEST = 100  # characters of a label in the name of a folder
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run of a comparison.
+    """A run of a comparison."""
 
-    Args:
-        name: The name of its folder.
-        setting: The label of its setting: what it shares with the runs of other seeds.
-        config: Its configuration, with the seed.
+    name: str  # of its folder
+    setting: str  # a label, which the runs of other seeds share
+    config: Config  # with the seed
+
+
+class Choices(Settings, frozen=True, kw_only=True):
+    """The settings and seeds to compare: the section `compare` of a configuration file.
+
+    `plain+random` is the strategy plain with the skip rule random. With rules in `skip`, each
+    strategy is trained without a rule and with each of these.
     """
 
-    name: str
-    setting: str
-    config: Config
+    PLACE: ClassVar[str] = "compare"
 
-
-@dataclass(frozen=True)
-class Choices:
-    """What is compared.
-
-    Args:
-        strategies: Names; `plain+random` is the strategy plain with the skip rule random.
-        skip: Skip rules; each strategy is trained without a rule and with each of these.
-        models: Names; without any, the configuration's model is trained.
-        seeds: How many seeds, counted from the configuration's seed.
-        grid: Further keys with the values to try.
-        preset: The name of a list of settings that replaces `strategies` and `skip`.
-        all: Whether the strategies are all that exist, and not a choice of the user.
-    """
-
-    strategies: Sequence[str] = ()
-    skip: Sequence[str] = ()
-    models: Sequence[str] = ()
-    seeds: int = 5
-    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     preset: str | None = None
-    all: bool = False
+    strategies: Annotated[tuple[str, ...] | None, _NAMES] = None
+    skip: Annotated[tuple[str, ...], _NAMES] = ()
+    models: Annotated[tuple[str, ...], _NAMES] = ()
+    seeds: Count = 5
+    grid: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies it
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.preset and (self.strategies or self.skip):
+            raise ConfigError(
+                f"The preset {self.preset} names its own strategies and rules: leave --strategies "
+                "and --skip out."
+            )
+        if self.strategies == ():
+            raise ConfigError(f"No strategy is named. Choose from {', '.join(STRATEGIES)}.")
+        for key, values in self.grid.items():
+            if not isinstance(values, list) or not values:
+                raise ConfigError(f"{key} has no list of values in the grid; write them as [a, b].")
+            if key == "data":
+                raise ConfigError("data cannot be in a grid: a comparison has one data set.")
+            if key in _FLAGS:
+                raise ConfigError(f"{key} cannot be in a grid: use --{_FLAGS[key]}.")
+
+    @property
+    def all(self) -> bool:
+        """Whether all strategies are compared, because the user has chosen none."""
+        return self.strategies is None
 
     def settings(self) -> Iterator[Keys]:
         """The keys of each setting: every combination."""
@@ -67,7 +82,8 @@ class Choices:
 
     def _strategies(self) -> Iterator[Keys]:
         rules: list[Keys] = [{}, *({"skip.rule": rule} for rule in self.skip)]
-        for rule, text in product(rules, self.strategies):
+        strategies = (*STRATEGIES, CONTROL) if self.strategies is None else self.strategies
+        for rule, text in product(rules, strategies):
             name, plus, own_rule = text.partition("+")
             strategy(name)  # reports a typo
             if not (plus and rule):
@@ -79,10 +95,6 @@ def planned_runs(base: Config, choices: Choices) -> list[PlannedRun]:
 
     So a machine that slows down slows all settings alike. Each round begins with another setting,
     so that none always comes first.
-
-    Args:
-        base: The configuration that all runs share.
-        choices: What is compared.
     """
     settings = list(choices.settings())
     configs = [_with_keys(base, keys) for keys in settings]
@@ -121,20 +133,8 @@ def parse_grid(settings: Sequence[str]) -> dict[str, list[Any]]:
         values, _ = files.parse(text, key)
         if not isinstance(values, list):
             values = [files.parse(part, key)[0] for part in text.split(",")]
-        check_values(key, values)
         grid[key] = values
     return grid
-
-
-def check_values(key: str, values: object) -> None:
-    """Raise an error if a key of a grid has no list of values, or has a flag of its own."""
-    if not isinstance(values, list) or not values:
-        raise ConfigError(f"{key} has no list of values in the grid; write them as [a, b].")
-    if key == "data":
-        raise ConfigError("data cannot be in a grid: a comparison has one data set.")
-    flags = {"seed": "seeds", "strategy": "strategies", "skip.rule": "skip", "model.name": "models"}
-    if key in flags:
-        raise ConfigError(f"{key} cannot be in a grid: use --{flags[key]}.")
 
 
 def _with_keys(config: Config, keys: Keys) -> Config:
@@ -142,7 +142,7 @@ def _with_keys(config: Config, keys: Keys) -> Config:
 
 
 def _label(keys: Keys) -> str:
-    """The model, the strategy, and the other keys that tell a setting from the others."""
+    """The model, the strategy, and the other keys of a setting."""
     first = ("model.name", "strategy")
     words = [str(keys[key]) for key in first if key in keys]
     words += [key_label(key, value) for key, value in keys.items() if key not in first]

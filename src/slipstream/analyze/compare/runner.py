@@ -25,25 +25,17 @@ _TAIL_BYTES = 1 << 12
 
 
 @dataclass(frozen=True)
-class Event:
-    """A change in the state of a run.
-
-    Args:
-        run: The run.
-        state: Its state now.
-        line: Its last report, while it is running.
-        error: Why it failed.
-        seconds: How long its process has run.
-    """
+class RunEvent:
+    """A change in the state of a run."""
 
     run: PlannedRun
     state: State
-    line: dict[str, Any] | None = None
+    line: dict[str, Any] | None = None  # its last report, while it is running
     error: str = ""
-    seconds: float = 0.0
+    seconds: float = 0.0  # how long its process has run
 
 
-OnEvent = Callable[[Event], None]
+OnEvent = Callable[[RunEvent], None]
 
 
 def run_all(
@@ -52,20 +44,13 @@ def run_all(
     on_event: OnEvent,
     keep_checkpoints: bool = False,
     seconds: float | None = None,
-) -> list[Event]:
+) -> list[RunEvent]:
     """Train the runs that have not ended; on Ctrl-C the current run saves its state first.
-
-    Args:
-        folder: The folder of the comparison.
-        runs: The runs in their order.
-        on_event: Called with every event.
-        keep_checkpoints: Whether weights stay after the end of a run.
-        seconds: Begin no further seed that would not end within this time.
 
     Returns:
         An event for each run that failed.
     """
-    failed: list[Event] = []
+    failed: list[RunEvent] = []
     spent: list[float] = []
     begin = time.monotonic()
     for number, run in enumerate(runs):
@@ -75,7 +60,7 @@ def run_all(
             if time.monotonic() - begin + needed > seconds:
                 break
         if folder.ended(run):
-            on_event(Event(run, "ended before"))
+            on_event(RunEvent(run, "ended before"))
             continue
         event = _train(folder, run, on_event)
         spent.append(event.seconds)
@@ -87,7 +72,7 @@ def run_all(
     return failed
 
 
-def _train(folder: Folder, run: PlannedRun, on_event: OnEvent) -> Event:
+def _train(folder: Folder, run: PlannedRun, on_event: OnEvent) -> RunEvent:
     command = [sys.executable, "-m", "slipstream", "train", "--out", str(folder.run(run))]
     if folder.begun(run):
         folder.note_resumed(run)
@@ -103,18 +88,18 @@ def _train(folder: Folder, run: PlannedRun, on_event: OnEvent) -> Event:
         try:
             while process.poll() is None:
                 seconds = time.monotonic() - begin
-                on_event(Event(run, "running", _last_report(folder.run(run)), seconds=seconds))
+                on_event(RunEvent(run, "running", _last_report(folder.run(run)), seconds=seconds))
                 time.sleep(_POLL_SECONDS)
         except BaseException:
             _stop(process)
             if not folder.ended(run):
-                on_event(Event(run, "stopped", seconds=time.monotonic() - begin))
+                on_event(RunEvent(run, "stopped", seconds=time.monotonic() - begin))
             raise
     seconds = time.monotonic() - begin
     if folder.ended(run):
-        return Event(run, "ended", seconds=seconds)
+        return RunEvent(run, "ended", seconds=seconds)
     error = _error_message(folder.log(run), process.returncode)
-    return Event(run, "failed", error=error, seconds=seconds)
+    return RunEvent(run, "failed", error=error, seconds=seconds)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from slipstream.analyze.profile.passes import add_accesses, no_accesses
 from slipstream.arrays import Array
 from slipstream.data.dataset import Part
 from slipstream.errors import ConfigError
@@ -40,27 +39,14 @@ class BoundedNumber(NamedTuple):
 
 @dataclass(frozen=True)
 class Calibration:
-    """The hot set that a sample of examples suggests for a budget.
+    """The hot set that a sample of examples suggests for a budget."""
 
-    Args:
-        inputs: Examples in the sample.
-        threshold: Accesses in the sample from which a row is hot.
-        popularity: The same as a share of examples.
-        rows: The estimated size of the hot set.
-        bytes: Bytes of that many rows.
-        upper_bytes: The upper bound of these bytes.
-    """
-
-    inputs: int
-    threshold: int
-    popularity: float
-    rows: BoundedNumber
-    bytes: float
+    inputs: int  # in the sample
+    threshold: int  # accesses in the sample from which a row is hot
+    popularity: float  # the same as a share of examples
+    rows: BoundedNumber  # the estimated size of the hot set
+    bytes: float  # of that many rows
     upper_bytes: float
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        return {**asdict(self), "rows": self.rows._asdict()}
 
 
 def calibrate(
@@ -110,10 +96,13 @@ def sampled_counts(part: Part, share: float, seed: int) -> tuple[dict[str, Array
     """
     runs = -(-len(part) // _CONSECUTIVE)
     wanted = min(runs, max(1, round(runs * share))) if runs else 0
-    counts, examples = no_accesses(part), 0
+    counts = {table.name: np.zeros(table.rows, dtype=np.int64) for table in part.schema.tables}
+    examples = 0
     for run in np.sort(np.random.default_rng(seed).choice(runs, wanted, replace=False)).tolist():
         start, stop = run * _CONSECUTIVE, min((run + 1) * _CONSECUTIVE, len(part))
-        add_accesses(counts, part, start, stop)
+        for block in part.runs(start, stop):
+            for column, ids, _ in block.ids_by_column(part.schema):
+                np.add.at(counts[column.table], ids, 1)
         examples += stop - start
     return counts, examples
 

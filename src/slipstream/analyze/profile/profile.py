@@ -1,16 +1,16 @@
-"""A profile: what the ids of a data set say about fast memory, before anything is trained."""
+"""A profile: how much fast memory the ids of a data set need, before anything is trained."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from functools import partial
+from itertools import product
 from typing import Any
 
+from slipstream.analyze.profile import pooled, top_share
 from slipstream.analyze.profile.calibrate import calibrate
-from slipstream.analyze.profile.curve import pooled, top_share
-from slipstream.analyze.profile.passes import count_all_hot
 from slipstream.analyze.profile.whatif import COMPARED, BatchSample, plan_outcome
-from slipstream.arrays import Array
 from slipstream.data.batch import Batch
 from slipstream.data.dataset import Dataset
 from slipstream.data.loader import Loader
@@ -49,7 +49,7 @@ def profile(
         fast_memory: The budget of the model: a size, a share, or auto.
         batch_size: Examples of a batch.
         sample_batches: The most batches to plan for the comparison of placements.
-        window: The most batches to look ahead; None is what each placement has.
+        window: The most batches to look ahead; None takes each placement's.
         on_progress: Called with the name of a step, and how much of it is done and of how much.
 
     Returns:
@@ -60,14 +60,8 @@ def profile(
         raise ConfigError("There is nothing to profile: the training part has no inputs.")
     popularity = Popularity.of(layout, dataset.counts)
     progress = partial(_count_steps, on_progress)
-    sample = _sample(
-        dataset,
-        layout,
-        order,
-        batch_size,
-        sample_batches,
-        progress("batches", examples),
-    )
+    read = progress("batches", examples)
+    sample = _sample(dataset, layout, order, batch_size, sample_batches, read)
     largest = sample.needed.largest
     chosen = budget_bytes(fast_memory, layout, lambda: auto_bytes(popularity, largest))
     if (error := too_small_for_all(popularity.sizes, sample.needed, chosen)) is not None:
@@ -75,25 +69,13 @@ def profile(
     budgets = [(text, budget_bytes(text, layout)) for text in BUDGETS]
     best = [_best_rows(popularity, popularity.bytes_for(share)) for share in COVERED]
     best += [_best_rows(popularity, bytes_) for _, bytes_ in (*budgets, (fast_memory, chosen))]
-    hot_sets = [partial(popularity.hot, rows["bytes"]) for rows in best]
-    all_hot = count_all_hot(dataset.train, layout, hot_sets, progress("all-hot inputs", examples))
-    for rows, hot in zip(best, all_hot, strict=True):
-        rows["all_hot_inputs"] = hot / examples
     outcomes = []
     planned = progress("plans", len(budgets) * len(COMPARED) * len(sample.batches))
-    for _, bytes_ in budgets:
-        for placement in COMPARED:
-            outcome = plan_outcome(
-                sample,
-                popularity,
-                examples,
-                placement,
-                bytes_,
-                batch_size=batch_size,
-                window=window,
-            )
-            outcomes.append(outcome.to_json())
-            planned(len(sample.batches))
+    sizes: dict[str, Any] = {"batch_size": batch_size, "window": window}
+    for (_, bytes_), placement in product(budgets, COMPARED):
+        outcome = plan_outcome(sample, popularity, examples, placement, bytes_, **sizes)
+        outcomes.append(asdict(outcome))
+        planned(len(sample.batches))
     return {
         "inputs": examples,
         "rows": sum(group.rows for group in layout.groups),
@@ -158,30 +140,30 @@ def _tables(dataset: Dataset, layout: Layout) -> list[dict[str, Any]]:
         for bytes_, group in zip(row_bytes(layout), layout.groups, strict=True)
         for table in group.tables
     }
-    tables, counted = [], []
-    for table in dataset.schema.tables:
-        counts = pooled([dataset.counts(table.name)])
-        counted.append(counts)
-        bytes_ = sizes[table.name] + sizes.get(table.name + LINEAR, 0)
-        tables.append(_table(table.name, counts, bytes_ * len(counts)))
-    return [*tables, _table("all", pooled(counted), sum(table["bytes"] for table in tables))]
-
-
-def _table(name: str, counts: Array, bytes_: int) -> dict[str, Any]:
-    return {
-        "table": name,
-        "rows": len(counts),
-        "bytes": bytes_,
-        "accesses": int(counts.sum()),
-        "top": {f"{share * 100:g}%": top_share(counts, share) for share in TOP},
+    counts = {table.name: pooled([dataset.counts(table.name)]) for table in dataset.schema.tables}
+    bytes_ = {
+        name: (sizes[name] + sizes.get(name + LINEAR, 0)) * len(rows)
+        for name, rows in counts.items()
     }
+    bytes_["all"], counts["all"] = sum(bytes_.values()), pooled(counts.values())
+    return [
+        {
+            "table": name,
+            "rows": len(rows),
+            "bytes": bytes_[name],
+            "accesses": int(rows.sum()),
+            "top": {f"{share * 100:g}%": top_share(rows, share) for share in TOP},
+        }
+        for name, rows in counts.items()
+    ]
 
 
 def _calibration(dataset: Dataset, layout: Layout, budget: int) -> dict[str, Any]:
     try:
-        return calibrate(dataset.train, layout, budget).to_json()
+        calibration = calibrate(dataset.train, layout, budget)
     except ConfigError as error:
         return {"why_not": str(error)}
+    return {**asdict(calibration), "rows": calibration.rows._asdict()}
 
 
 def _count_steps(on_progress: Progress, step: str, total: int) -> Callable[[int], None]:

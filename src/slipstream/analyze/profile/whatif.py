@@ -1,11 +1,10 @@
-"""What each kind of placement would do with a budget of fast memory, counted from plans alone."""
+"""How each kind of placement would use a budget of fast memory, counted from plans alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from slipstream.data.batch import Batch
 from slipstream.pipeline.place.accesses import Popularity
@@ -25,20 +24,14 @@ COMPARED = ("popular", "lookahead", "popular+lookahead")  # values of placement.
 class BatchSample:
     """Consecutive batches to plan.
 
-    The first third fills the fast tier, the last third is what the window looks ahead to; only
-    the batches between them are counted.
-
-    Args:
-        layout: Tables and features.
-        singles: Names of the single-id columns, in the order of the ids of a batch.
-        batches: The batches.
-        needed: The most rows that any batch of the whole training part needs.
+    The first third fills the fast tier, and the window looks ahead to the last third; only the
+    batches between them are counted.
     """
 
     layout: Layout
-    singles: Sequence[str]
+    singles: Sequence[str]  # the single-id columns, in the order of the ids of a batch
     batches: Sequence[Batch]
-    needed: WorkingSet
+    needed: WorkingSet  # the most rows that any batch of the whole training part needs
 
     @property
     def counted(self) -> range:
@@ -54,27 +47,14 @@ class BatchSample:
 
 @dataclass(frozen=True)
 class PlacementOutcome:
-    """What one kind of placement does with one budget, over the counted batches.
+    """The copies of one kind of placement with one budget, over the counted batches."""
 
-    Args:
-        placement: The value of `placement.kind`.
-        budget_bytes: Bytes of the fast tier.
-        hit_rate: The share of needed rows that are in the fast tier when their batch is trained.
-        rows_in: Rows that are copied into the fast tier.
-        bytes_per_input: Bytes copied in either direction for each example.
-        oversized_batches: Batches that do not fit the fast tier and are trained in the slow one.
-    """
-
-    placement: str
+    placement: str  # the value of `placement.kind`
     budget_bytes: int
-    hit_rate: float
-    rows_in: int
-    bytes_per_input: float
-    oversized_batches: int
-
-    def to_json(self) -> dict[str, Any]:
-        """The same as plain JSON values."""
-        return asdict(self)
+    hit_rate: float  # needed rows that are in the fast tier when their batch is trained
+    rows_in: int  # copied into the fast tier
+    bytes_per_input: float  # copied in either direction
+    oversized_batches: int  # those that do not fit the fast tier
 
 
 def plan_outcome(
@@ -87,16 +67,9 @@ def plan_outcome(
     batch_size: int,
     window: int | None = None,
 ) -> PlacementOutcome:
-    """Plan every batch of the sample as training would, and count the plans.
+    """Plan every batch of the sample as training would with a budget, and count the plans.
 
-    Args:
-        sample: The batches.
-        popularity: The accesses of all rows in the training part.
-        examples: Examples of the training part.
-        placement: The value of `placement.kind`.
-        budget: Bytes of the fast tier.
-        batch_size: Examples of a batch.
-        window: The most batches to look ahead; None is what the placement has.
+    The popularity and the number of examples are those of the whole training part.
     """
     tier: TierPolicy | None = PLACEMENTS[placement]
     assert tier is not None, "a compared placement has a fast tier"

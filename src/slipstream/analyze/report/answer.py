@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slipstream.analyze.report.results import MIN_SEEDS, Result
-from slipstream.analyze.report.settings import Group
+from slipstream.analyze.report.settings import RunGroup
 from slipstream.analyze.report.statistics import Interval
 
 
@@ -40,7 +40,7 @@ def headline(results: Sequence[Result]) -> str:
     return text
 
 
-def notes(group: Group, results: Sequence[Result]) -> list[str]:
+def notes(group: RunGroup, results: Sequence[Result]) -> list[str]:
     """What a reader of the table must know, each in a sentence."""
     parts = [run.summary["trained_part"] for run in group.runs if run.summary]
     sentences = [f"Part of the log that was trained: {parts[0]}."] if parts else []
@@ -86,7 +86,7 @@ def notes(group: Group, results: Sequence[Result]) -> list[str]:
     return sentences
 
 
-def _about_tiers(group: Group, results: Sequence[Result]) -> list[str]:
+def _about_tiers(group: RunGroup, results: Sequence[Result]) -> list[str]:
     """What a reader must know about the fast tier on this device."""
     sentences = []
     tiers = [result for result in results if "bytes_moved_per_input" in result.values]

@@ -12,10 +12,9 @@ from html import escape
 from importlib.resources import files as resources
 
 from slipstream.analyze.report.answer import headline, notes
-from slipstream.analyze.report.repeat import command, shared_config, versions
 from slipstream.analyze.report.results import Result
 from slipstream.analyze.report.runs import RunRecord
-from slipstream.analyze.report.settings import Group
+from slipstream.analyze.report.settings import RunGroup
 from slipstream.analyze.report.svg import Plot, draw
 from slipstream.analyze.report.table import SHORT, cells
 from slipstream.number_format import compact
@@ -27,30 +26,18 @@ _FEW = 6  # runs up to which their table is open
 
 @dataclass(frozen=True)
 class Chapter:
-    """The part of the page about one group of runs.
+    """The part of the page about one group of runs."""
 
-    Args:
-        group: The runs.
-        results: Their results.
-        plots: Their plots.
-        remarks: Further sentences.
-    """
-
-    group: Group
+    group: RunGroup
     results: Sequence[Result]
     plots: Sequence[Plot]
-    remarks: Sequence[str] = field(default_factory=tuple)
+    remarks: Sequence[str] = field(default_factory=tuple)  # further sentences
 
 
 def page(chapters: Sequence[Chapter], machine: str = "") -> str:
-    """The whole page as HTML; the same runs give the same text.
-
-    Args:
-        chapters: A chapter for each group of runs.
-        machine: The machine on which the runs were trained, if it is known.
-    """
+    """The whole page as HTML, with the name of the machine; the same runs give the same text."""
     points: dict[str, object] = {}
-    body, title = [], "slipstream report"
+    body = []
     several = len(chapters) > 1
     if several:
         body.append(
@@ -67,8 +54,8 @@ def page(chapters: Sequence[Chapter], machine: str = "") -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{style}</style></head><body>"
-        f"<h1>{title}</h1>{''.join(body)}"
+        f"<title>slipstream report</title><style>{style}</style></head><body>"
+        f"<h1>slipstream report</h1>{''.join(body)}"
         f'<p class="lead">{escape(f"Measured on {machine}. " if machine else "")}'
         f"Written by slipstream {escape(__version__)}.</p>"
         '<div id="tip" role="status" hidden></div>'
@@ -82,7 +69,7 @@ def standalone(plot: Plot) -> str:
     light = re.search(r":root \{(.*?)\}", _resource("style.css"), re.DOTALL)
     assert light is not None
     colours = dict(re.findall(r"--(\w+): ([^;]+);", light[1]))
-    # Programs that print SVG know no CSS variables.
+    # Programs that print SVG do not support CSS variables.
     style = re.sub(r"var\(--(\w+)\)", lambda match: colours[match[1]], _resource("plot.css"))
     style = style.replace('system-ui, -apple-system, "Segoe UI", Roboto', "Helvetica, Arial")
     svg, _ = draw(plot)
@@ -159,7 +146,7 @@ _LEGEND = (
     "speed-ups are differences from the baseline's run with the same seed. AUC against random: the "
     "AUC less the AUC of skipping the same share of examples at random, on a line through the "
     "runs that do so. Examples/s counts trained and skipped examples after the first report of a "
-    "run. The same AUC is the highest that all runs of a seed reach.</p>"
+    "run.</p>"
 )
 
 
@@ -168,8 +155,8 @@ def _phases(results: Sequence[Result]) -> str:
     rows: list[Mapping[str, float]] = []
     for result in results:
         each = [(run.summary or {}).get("phase_seconds") or {} for run in result.setting.runs]
-        phases = dict.fromkeys(phase for one_run in each for phase in one_run)
-        rows.append({p: sum(run.get(p, 0.0) for run in each) / len(each) for p in phases})
+        phases = dict.fromkeys(phase for seconds in each for phase in seconds)
+        rows.append({p: sum(seconds.get(p, 0.0) for seconds in each) / len(each) for p in phases})
     names = list(dict.fromkeys(phase for row in rows for phase in row))
     texts = [
         [result.label, *(f"{compact(row[name])} s" if row.get(name) else "" for name in names)]
@@ -179,22 +166,18 @@ def _phases(results: Sequence[Result]) -> str:
     return _table(["strategy", *names], texts) + f'<p class="lead">{text}</p>'
 
 
-def _runs(group: Group) -> str:
+def _runs(group: RunGroup) -> str:
     runs = group.runs
     labels = {id(run): s.label for s in group.settings for run in (*s.runs, *s.unfinished)}
     names = ["run", "strategy", "seed", "state", "AUC", "examples/s", "train", "start"]
     rows = [[run.name, labels[id(run)], str(run.seed), *_state(run)] for run in runs]
-    commands = "\n".join(command(run, runs) for run in runs)
-    packages = "; ".join(f"{name} {' and '.join(each)}" for name, each in versions(runs).items())
+    versions = [(run.summary or {}).get("versions", {}) for run in runs]
+    packages = dict.fromkeys(f"{name} {each[name]}" for each in versions for name in each)
     count = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}"
-    repeat = (
-        '<p class="lead">Save this as config.yaml. Each command changes the keys in which its run '
-        f"differs.</p><pre>{escape(shared_config(runs))}</pre><pre>{escape(commands)}</pre>"
-    )
     return (
         f"<h2>Runs</h2>{_details(count, _table(names, rows), shown=len(runs) <= _FEW)}"
-        f"{_details('Repeat them: configuration and commands', repeat)}"
-        f'<p class="lead">Trained with {escape(packages or "unknown versions")}.</p>'
+        f'<p class="lead">Trained with {escape("; ".join(packages) or "unknown versions")}. To '
+        "repeat a run: <code>slipstream train --config RUN/config.yaml --out NEW</code>.</p>"
     )
 
 

@@ -20,21 +20,13 @@ COMPARISON, RUNS = "compare.json", "runs"
 
 @dataclass(frozen=True)
 class RunRecord:
-    """The content of the folder of a run.
-
-    Args:
-        folder: The folder.
-        name: The end of its path.
-        config: The complete configuration.
-        summary: The results; None if the run has not ended.
-        lines: Its reports during training.
-    """
+    """The content of the folder of a run; the name is the end of its path."""
 
     folder: Path
     name: str
     config: dict[str, Any]
-    summary: dict[str, Any] | None
-    lines: list[dict[str, Any]]
+    summary: dict[str, Any] | None  # None if the run has not ended
+    lines: list[dict[str, Any]]  # its reports during training
 
     @cached_property
     def keys(self) -> dict[str, Any]:
@@ -77,10 +69,8 @@ class RunRecord:
                 return (last["position"] - first["position"]) / seconds
         if self.summary is None:
             return None
-        trained = 1 - float(
-            self.summary.get("skip_share") or 0.0
-        )  # samples_per_second counts only these
-        return float(self.summary["samples_per_second"]) / max(trained, 1e-9)
+        trained_share = 1 - float(self.summary.get("skip_share") or 0.0)
+        return float(self.summary["samples_per_second"]) / max(trained_share, 1e-9)
 
     @property
     def auc_over_time(self) -> list[tuple[float, float]]:
@@ -165,7 +155,7 @@ def _no_run(path: Path) -> str:
 
 
 def _short_names(paths: Sequence[Path]) -> list[str]:
-    """The last parts of the paths, as many as are needed to tell them apart."""
+    """The last parts of the paths, as many as make them differ."""
     count = 1
     while len({path.parts[-count:] for path in paths}) < len(paths):
         count += 1

@@ -23,19 +23,12 @@ Keys = dict[str, Any]
 
 @dataclass(frozen=True)
 class Setting:
-    """Runs that differ only in their seed.
+    """Runs that differ only in their seed."""
 
-    Args:
-        label: The strategy, and the keys that tell this setting from the others.
-        runs: The runs that have ended.
-        unfinished: The runs that have not.
-        keys: The keys that say how it is learned and differ within the group.
-    """
-
-    label: str
+    label: str  # the strategy, and the keys in which it differs
     runs: tuple[RunRecord, ...]
     unfinished: tuple[RunRecord, ...]
-    keys: Keys
+    keys: Keys  # those that differ within the group and change how it learns
 
     @property
     def strategy(self) -> str:
@@ -45,8 +38,8 @@ class Setting:
     @property
     def skips(self) -> bool:
         """Whether a skip rule chose the examples to train, even if it skipped none."""
-        summaries = [run.summary for run in self.runs if run.summary]
-        return any(one.get("skip_share", 0) > 0 or "skipping" in one for one in summaries)
+        summaries = [run.summary or {} for run in self.runs]
+        return any(each.get("skip_share", 0) > 0 or "skipping" in each for each in summaries)
 
     @property
     def seeds(self) -> int:
@@ -55,52 +48,49 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Group:
-    """Settings that may be compared: the same data, model and optimizers.
+class RunGroup:
+    """Settings that may be compared: the same data, model and optimizers."""
 
-    Args:
-        label: What tells this group from the others; empty if there is only one.
-        settings: The settings, the baseline first.
-    """
-
-    label: str
-    settings: tuple[Setting, ...]
+    label: str  # how it differs from other groups; empty if there is only one
+    settings: tuple[Setting, ...]  # the baseline first
 
     @property
     def runs(self) -> list[RunRecord]:
         """The runs of all settings."""
         return [run for each in self.settings for run in (*each.runs, *each.unfinished)]
 
+    @property
+    def ended(self) -> list[Setting]:
+        """The settings with a run that has ended."""
+        return [setting for setting in self.settings if setting.runs]
+
     def baseline(self, setting: Setting) -> Setting | None:
         """The setting to compare with: `plain` without skipping, otherwise the first.
 
         If there are several, the one that shares most keys.
         """
-        ended = [each for each in self.settings if each.runs]
-        plain = [each for each in ended if each.strategy == "plain" and not each.skips]
-        return max(plain or ended[:1], key=lambda each: _alike(each, setting), default=None)
+        plain = [each for each in self.ended if each.strategy == "plain" and not each.skips]
+        return max(plain or self.ended[:1], key=lambda each: _alike(each, setting), default=None)
 
     def random_controls(self, setting: Setting) -> list[Setting]:
         """Settings that skip at random: those of the same strategy, or of plain without such."""
         random = [
             each
-            for each in self.settings
-            if each.runs
-            and each.runs[0].keys.get("skip.rule") == "random"
+            for each in self.ended
+            if each.runs[0].keys.get("skip.rule") == "random"
             and not each.runs[0].keys.get("skip.options.hot_only")
         ]
-        for strategy in (setting.strategy, "plain"):
-            controls = [each for each in random if each.strategy == strategy]
-            if controls:
-                return controls
-        return []
+        own = [each for each in random if each.strategy == setting.strategy]
+        return own or [each for each in random if each.strategy == "plain"]
 
 
-def groups_of(runs: Sequence[RunRecord]) -> list[Group]:
+def groups_of(runs: Sequence[RunRecord]) -> list[RunGroup]:
     """The runs by group and setting."""
     parts = _split(runs, [key for key in _differing(runs) if _kind(key) == "what"])
     labels = _labels([keys for keys, _ in parts], ("data", "model.name"))
-    return [Group(label, _settings(group)) for label, (_, group) in zip(labels, parts, strict=True)]
+    return [
+        RunGroup(label, _settings(part)) for label, (_, part) in zip(labels, parts, strict=True)
+    ]
 
 
 def key_label(key: str, value: Any) -> str:
@@ -133,34 +123,30 @@ def _settings(runs: Sequence[RunRecord]) -> tuple[Setting, ...]:
 
 
 def _labels(groups: Sequence[Keys], first: Sequence[str], always: bool = False) -> list[str]:
-    """Labels that tell groups of keys apart, each with as few keys as possible.
+    """Labels that distinguish groups of keys, each with as few keys as possible.
 
-    Args:
-        groups: The keys of each group.
-        first: Keys that come first and whose value needs no name.
-        always: Whether the first key stands in every label.
+    The keys `first` begin a label and their value needs no name; with `always` the first key stands
+    in every label.
     """
-    keys = sorted(groups[0], key=lambda key: _place_in_label(key, first))
+
+    def place(key: str) -> int:
+        # Names of rules and kinds explain most; a lag is often chosen by the run itself.
+        if key in first:
+            return first.index(key) - len(first)
+        return {"kind": 0, "rule": 0, "lag": 2}.get(key.rpartition(".")[2], 1)
+
     labels = []
-    for mine in groups:
+    for group in groups:
         words: list[str] = []
         rivals = list(groups)
-        for number, key in enumerate(keys):
-            alike = [other for other in rivals if other[key] == mine[key]]
+        for number, key in enumerate(sorted(group, key=place)):
+            alike = [other for other in rivals if other[key] == group[key]]
             # A key that is null follows from the strategy.
-            if (len(alike) < len(rivals) and mine[key] is not None) or (always and not number):
-                words.append(str(mine[key]) if key in first else key_label(key, mine[key]))
+            if (len(alike) < len(rivals) and group[key] is not None) or (always and not number):
+                words.append(str(group[key]) if key in first else key_label(key, group[key]))
             rivals = alike
         labels.append(", ".join(words))
     return labels
-
-
-def _place_in_label(key: str, first: Sequence[str]) -> int:
-    """Names of rules and kinds tell most; a lag is often chosen by the run itself."""
-    if key in first:
-        return first.index(key) - len(first)
-    name = key.rpartition(".")[2]
-    return {"kind": 0, "rule": 0, "lag": 2}.get(name, 1)
 
 
 def _split(runs: Sequence[RunRecord], keys: Sequence[str]) -> list[tuple[Keys, list[RunRecord]]]:

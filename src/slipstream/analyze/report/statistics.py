@@ -18,19 +18,12 @@ Verdict = Literal["same", "noise", "higher", "lower", "unknown"]
 
 
 class Interval(NamedTuple):
-    """A mean and its 95 % confidence interval.
+    """A mean and its 95 % confidence interval."""
 
-    Args:
-        mean: The mean of the values; of ratios the geometric mean.
-        low: Where the interval begins; None for a single value.
-        high: Where it ends.
-        seeds: The number of values.
-    """
-
-    mean: float
-    low: float | None
+    mean: float  # of ratios the geometric mean
+    low: float | None  # None for a single value
     high: float | None
-    seeds: int
+    seeds: int  # the number of values
 
     def verdict(self, nothing: float = 0.0) -> Verdict:
         """Whether the interval excludes the value that means no difference.
@@ -65,14 +58,14 @@ def interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     return Interval(mean, mean - half, mean + half, count)
 
 
-def difference(mine: Mapping[int, float], theirs: Mapping[int, float]) -> Interval | None:
+def difference(values: Mapping[int, float], base: Mapping[int, float]) -> Interval | None:
     """The paired difference of values by seed; None without a common seed."""
-    seeds = [seed for seed in mine if seed in theirs]
-    return interval([mine[seed] - theirs[seed] for seed in seeds]) if seeds else None
+    differences = [value - base[seed] for seed, value in values.items() if seed in base]
+    return interval(differences) if differences else None
 
 
 def ratio(
-    mine: Mapping[int, float], theirs: Mapping[int, float], level: float = LEVEL
+    values: Mapping[int, float], base: Mapping[int, float], level: float = LEVEL
 ) -> Interval | None:
     """The paired ratio of values by seed, averaged by logarithm: twice and half cancel out.
 
@@ -80,13 +73,13 @@ def ratio(
         >>> round(ratio({0: 2.0, 1: 8.0}, {0: 1.0, 1: 1.0}).mean, 6)
         4.0
     """
-    seeds = [seed for seed in mine if mine[seed] > 0 and theirs.get(seed, 0) > 0]
-    if not seeds:
+    pairs = [(value, base.get(seed, 0)) for seed, value in values.items()]
+    logs = [math.log(value / other) for value, other in pairs if value > 0 and other > 0]
+    if not logs:
         return None
-    logs = interval([math.log(mine[seed] / theirs[seed]) for seed in seeds], level)
+    *ends, seeds = interval(logs, level)
     # Two runs can be further apart than a float can hold.
-    low, high = (
-        None if end is None else math.exp(max(-700.0, min(700.0, end)))
-        for end in (logs.low, logs.high)
+    mean, low, high = (
+        end if end is None else math.exp(max(-700.0, min(700.0, end))) for end in ends
     )
-    return Interval(math.exp(logs.mean), low, high, logs.seeds)
+    return Interval(mean, low, high, seeds)

@@ -23,71 +23,37 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of a plot.
-
-    Args:
-        label: The quantity and its unit.
-        log: Whether the scale is logarithmic.
-        base: The base of its ticks; 2 for bytes.
-        shown: Formats the value of a tick.
-        exact: Formats the value of a point.
-        least: A value that the axis must include at its lower end.
-        most: A value that it must include at its upper end.
-    """
+    """One axis of a plot."""
 
     label: str
-    log: bool = False
-    base: int = 10
-    shown: Callable[[float], str] = compact
-    exact: Callable[[float], str] = compact
-    least: float | None = None
-    most: float | None = None
+    shown: Callable[[float], str] = compact  # the value of a tick
+    exact: Callable[[float], str] = compact  # the value of a point
+    least: float | None = None  # the lowest possible value, where the axis begins
 
 
 @dataclass(frozen=True)
 class Series:
-    """A line or a set of points.
+    """A line or a set of points."""
 
-    Args:
-        key: The name by which the legend switches it in all plots.
-        name: Its name in the legend.
-        colour: One of the eight colours.
-        points: Its points.
-        detail: Further words about its points, such as the seed.
-        line: Whether the points are joined.
-        dashed: Whether the line has gaps through which others can be seen.
-    """
-
-    key: str
-    name: str
-    colour: int
+    key: str  # by which the legend switches it in all plots
+    name: str  # in the legend
+    colour: int  # one of the eight colours
     points: Sequence[Point]
-    detail: str = ""
+    detail: str = ""  # of its points, such as the seed
     line: bool = True
     dashed: bool = False
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A picture.
+    """A picture."""
 
-    Args:
-        name: The name of its file.
-        title: The title above it.
-        x: The horizontal axis.
-        y: The vertical axis.
-        series: Lines and points.
-        marks: Values on the horizontal axis that are marked with a vertical line and a word.
-        text: What it shows.
-    """
-
-    name: str
-    title: str
+    name: str  # of its file
+    title: str  # above it
     x: Axis
     y: Axis
-    series: Sequence[Series] = ()
-    marks: Sequence[tuple[float, str]] = ()
-    text: str = ""
+    series: Sequence[Series]
+    text: str = ""  # below it
 
 
 @dataclass(frozen=True)
@@ -98,53 +64,34 @@ class Scale:
     high: float
     begin: float
     end: float
-    log: bool = False
 
     def __call__(self, value: float) -> float:
         """The place of a value, rounded to a tenth."""
-        low, high, here = self.low, self.high, value
-        if self.log:
-            low, high, here = math.log(low), math.log(high), math.log(value)
-        return round(self.begin + (here - low) / (high - low) * (self.end - self.begin), 1)
+        share = (value - self.low) / (self.high - self.low)
+        return round(self.begin + share * (self.end - self.begin), 1)
 
 
 def scale_of(axis: Axis, values: Sequence[float], begin: float, end: float) -> Scale:
     """A scale that includes all values, with a small margin."""
-    values = [*values, *(value for value in (axis.least, axis.most) if value is not None)]
-    if axis.log:
-        values = [value for value in values if value > 0] or [1.0]
-        low, high = min(values), max(values)
-        return Scale(low, high if high > low else low * 10, begin, end, True)
     low, high = min(values, default=0.0), max(values, default=1.0)
+    if axis.least is not None:
+        low = axis.least
     margin = (high - low) * 0.04 or abs(high) * 0.1 or 1.0
-    low = low if axis.least is not None and low >= axis.least else low - margin
-    high = high if axis.most is not None and high <= axis.most else high + margin
-    return Scale(low, high, begin, end)
+    return Scale(low if axis.least is not None else low - margin, high + margin, begin, end)
 
 
-def ticks(scale: Scale, about: int = 5, base: int = 10) -> list[float]:
-    """Round values on a scale; on a logarithmic scale of base 2, powers of two.
+def ticks(scale: Scale) -> list[float]:
+    """About five round values on a scale.
 
     Example:
-        >>> ticks(Scale(0.0, 1.0, 0, 100)), ticks(Scale(10, 10_000, 0, 100, True))
-        ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [10.0, 100.0, 1000.0, 10000.0])
+        >>> ticks(Scale(0.0, 1.0, 0, 100))
+        [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
     """
-    if not scale.log:
-        rough = (scale.high - scale.low) / about
-        power = 10 ** math.floor(math.log10(rough))
-        step = next(power * n for n in (1, 2, 2.5, 5, 10) if power * n >= rough * 0.999)
-        first, last = math.ceil(scale.low / step - 1e-9), math.floor(scale.high / step + 1e-9)
-        return [round(number * step, 12) for number in range(first, last + 1)]
-    low, high = math.log(scale.low, base), math.log(scale.high, base)
-    powers = range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1)
-    every = max(1, math.ceil(len(powers) / (about + 1)))
-    chosen = [float(base) ** power for power in powers if power % every == 0]
-    if len(chosen) > 2 or base == 2:
-        return chosen
-    fine = [
-        n * 10.0**power for power in range(math.floor(low), math.ceil(high) + 1) for n in (1, 2, 5)
-    ]
-    return [value for value in fine if scale.low * 0.999 <= value <= scale.high * 1.001]
+    rough = (scale.high - scale.low) / 5
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(power * n for n in (1, 2, 2.5, 5, 10) if power * n >= rough * 0.999)
+    first, last = math.ceil(scale.low / step - 1e-9), math.floor(scale.high / step + 1e-9)
+    return [round(number * step, 12) for number in range(first, last + 1)]
 
 
 def draw(plot: Plot) -> tuple[str, list[dict[str, object]]]:
@@ -153,22 +100,15 @@ def draw(plot: Plot) -> tuple[str, list[dict[str, object]]]:
     Returns:
         The SVG, and for each series its key, its name and its points for the page's script.
     """
-    xs = [x for series in plot.series for x, _ in series.points] + [x for x, _ in plot.marks]
-    ys = [y for series in plot.series for _, y in series.points]
-    x = scale_of(plot.x, xs, _LEFT, _RIGHT)
-    y = scale_of(plot.y, ys, _BOTTOM, _TOP)
-    parts = [*_axes(plot, x, y), *_marks(plot, x)]
+    x = scale_of(plot.x, [x for series in plot.series for x, _ in series.points], _LEFT, _RIGHT)
+    y = scale_of(plot.y, [y for series in plot.series for _, y in series.points], _BOTTOM, _TOP)
+    parts = [*_axes(plot, x, y)]
     points: list[dict[str, object]] = []
     for series in plot.series:
-        drawn = [
-            (x(a), y(b), f"{plot.x.exact(a)} · {plot.y.exact(b)}")
-            for a, b in series.points
-            if (a > 0 or not x.log) and (b > 0 or not y.log)
-        ]
-        if drawn:
-            parts.append(_series(series, [(a, b) for a, b, _ in drawn]))
-            name = ", ".join(filter(None, (series.name, series.detail)))
-            points.append({"k": series.key, "n": name, "p": drawn})
+        parts.append(_series(series, [(x(a), y(b)) for a, b in series.points]))
+        name = ", ".join(filter(None, (series.name, series.detail)))
+        places = [(x(a), y(b), f"{plot.x.exact(a)} · {plot.y.exact(b)}") for a, b in series.points]
+        points.append({"k": series.key, "n": name, "p": places})
     return _frame(plot, parts), points
 
 
@@ -188,10 +128,10 @@ def _text(x: float, y: float, anchor: str, words: str, more: str = "") -> str:
 
 
 def _axes(plot: Plot, x: Scale, y: Scale) -> Iterator[str]:
-    for value in ticks(y, base=plot.y.base):
+    for value in ticks(y):
         yield f'<path class="grid" d="M{_LEFT} {y(value)}H{_RIGHT}"/>'
         yield _text(_LEFT - 5, y(value) + 4, "end", plot.y.shown(value))
-    for value in ticks(x, base=plot.x.base):
+    for value in ticks(x):
         at = x(value)
         yield f'<path class="grid" d="M{at} {_TOP}V{_BOTTOM}"/>'
         anchor = "end" if at > WIDTH - 22 else "middle"
@@ -200,14 +140,6 @@ def _axes(plot: Plot, x: Scale, y: Scale) -> Iterator[str]:
     yield _text((_LEFT + _RIGHT) / 2, _BOTTOM + 30, "middle", plot.x.label, label)
     turned = f'{label} transform="translate(10 {(_TOP + _BOTTOM) / 2:g}) rotate(-90)"'
     yield _text(0, 0, "middle", plot.y.label, turned)
-
-
-def _marks(plot: Plot, x: Scale) -> Iterator[str]:
-    for number, (value, word) in enumerate(plot.marks):
-        at = x(value)
-        anchor, shift = ("end", -4) if at > WIDTH / 2 else ("start", 4)
-        yield f'<path class="at" d="M{at} {_TOP}V{_BOTTOM}"/>'
-        yield _text(at + shift, _BOTTOM - 6 - 13 * number, anchor, word)
 
 
 def _frame(plot: Plot, parts: Sequence[str]) -> str:

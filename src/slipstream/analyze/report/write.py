@@ -11,39 +11,22 @@ from typing import Any
 from slipstream.analyze.environment import summary_line
 from slipstream.analyze.report.page import Chapter, page, standalone
 from slipstream.analyze.report.plots import colours_of, plots_of
-from slipstream.analyze.report.results import Result, results_of
+from slipstream.analyze.report.results import results_of
 from slipstream.analyze.report.runs import COMPARISON, find_runs
 from slipstream.analyze.report.settings import groups_of
 
 
 @dataclass(frozen=True)
-class Report:
-    """The results of some runs.
-
-    Args:
-        chapters: A chapter for each group of runs.
-        machine: The machine in words, if it is known.
-    """
+class RunReport:
+    """The results of some runs, a chapter for each group, and the machine in words."""
 
     chapters: Sequence[Chapter]
     machine: str = ""
 
-    @property
-    def results(self) -> list[tuple[str, Sequence[Result]]]:
-        """The label of each group, and its results."""
-        return [(chapter.group.label, chapter.results) for chapter in self.chapters]
-
     def write(self, path: Path, plots: Path | None = None) -> None:
-        """Write the page, and its plots as SVG files.
-
-        Args:
-            path: The file of the page.
-            plots: The folder of the plots; None writes none.
-        """
+        """Write the page to a file, and its plots as SVG files to a folder."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{path.name}.partial")
-        partial.write_text(page(self.chapters, self.machine), encoding="utf-8")
-        partial.replace(path)
+        path.write_text(page(self.chapters, self.machine), encoding="utf-8")
         if plots is None:
             return
         plots.mkdir(parents=True, exist_ok=True)
@@ -53,7 +36,7 @@ class Report:
                 (plots / f"{prefix}{plot.name}.svg").write_text(standalone(plot), encoding="utf-8")
 
 
-def report_on(folders: Sequence[Path]) -> Report:
+def report_on(folders: Sequence[Path]) -> RunReport:
     """The report on some folders, each of which is a run, contains runs, or is a comparison."""
     groups = groups_of(find_runs(folders))
     comparisons = [about for folder in folders if (about := _comparison(folder))]
@@ -71,7 +54,7 @@ def report_on(folders: Sequence[Path]) -> Report:
             )
         chapters.append(Chapter(group, results, plots_of(group, results, colours), remarks))
     machines = dict.fromkeys(summary_line(about["machine"]) for about in comparisons)
-    return Report(chapters, "; ".join(machines))
+    return RunReport(chapters, "; ".join(machines))
 
 
 def _comparison(folder: Path) -> dict[str, Any]:

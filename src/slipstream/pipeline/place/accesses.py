@@ -127,12 +127,6 @@ class Popularity:
             blocks_of_rows.append(rising[places].astype(np.int32))
         return blocks_of_rows
 
-    def points(self, count: int = 200) -> tuple[Array, Array]:
-        """Points of the coverage curve: bytes, evenly spaced on a log axis, and the share."""
-        least = max(1, min(self.sizes))
-        bytes_ = np.unique(np.rint(np.geomspace(least, max(least, self.bytes), count)))
-        return bytes_, np.array([self.coverage(size) for size in bytes_])
-
     def _fitting(self, budget: float) -> tuple[int, int]:
         """How many whole blocks fit, and how many rows of the next one."""
         ends = self._ends[0]
