@@ -80,10 +80,6 @@ class Folder:
         about = self._about()
         self._write({**about, "resumed": sorted({*about["resumed"], run.name})})
 
-    def delete_checkpoints(self, run: PlannedRun) -> None:
-        """Delete the weights of a run that has ended: a comparison needs its numbers only."""
-        shutil.rmtree(self.run(run) / "checkpoints", ignore_errors=True)
-
     def _about(self) -> dict[str, Any]:
         path = self.path / COMPARISON
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from slipstream.data.batch import Batch
 from slipstream.pipeline.place.accesses import Popularity
@@ -38,11 +37,6 @@ class BatchSample:
         """Positions of the batches that are counted."""
         third = len(self.batches) // 3
         return range(third, len(self.batches) - third)
-
-    @cached_property
-    def examples(self) -> int:
-        """Examples in the counted batches."""
-        return sum(self.batches[number].n_valid for number in self.counted)
 
 
 @dataclass(frozen=True)
@@ -94,11 +88,12 @@ def plan_outcome(
         if number in sample.counted:
             count(counts, plan, popularity.sizes)
     copied = counts["bytes_in"] + counts["bytes_out"]
+    counted_examples = sum(sample.batches[number].n_valid for number in sample.counted)
     return PlacementOutcome(
         placement,
         budget,
         hit_rate=counts["hits"] / counts["lookups"] if counts["lookups"] else 1.0,
         rows_in=counts["rows_in"],
-        bytes_per_input=copied / max(1, sample.examples),
+        bytes_per_input=copied / max(1, counted_examples),
         oversized_batches=counts["oversized_steps"],
     )

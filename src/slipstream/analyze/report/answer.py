@@ -41,7 +41,7 @@ def headline(results: Sequence[Result]) -> str:
 
 
 def notes(group: RunGroup, results: Sequence[Result]) -> list[str]:
-    """What a reader of the table must know, each in a sentence."""
+    """Remarks about the results, each a sentence."""
     parts = [run.summary["trained_part"] for run in group.runs if run.summary]
     sentences = [f"Part of the log that was trained: {parts[0]}."] if parts else []
     seeds = min((result.setting.seeds for result in results), default=0)
@@ -78,17 +78,6 @@ def notes(group: RunGroup, results: Sequence[Result]) -> list[str]:
             sentences.append(
                 f"{result.label} skipped nothing. {skipping.get('sentence', '')}".strip()
             )
-    sentences += _about_tiers(group, results)
-    unfinished = [run.name for run in group.runs if run.summary is None]
-    if unfinished:
-        has = "has" if len(unfinished) == 1 else "have"
-        sentences.append(f"{_listed(unfinished)} {has} not ended, and {has} no line in the table.")
-    return sentences
-
-
-def _about_tiers(group: RunGroup, results: Sequence[Result]) -> list[str]:
-    """What a reader must know about the fast tier on this device."""
-    sentences = []
     tiers = [result for result in results if "bytes_moved_per_input" in result.values]
     if tiers and all((run.summary or {}).get("device", "cpu") == "cpu" for run in group.runs):
         sentences.append(
@@ -102,6 +91,10 @@ def _about_tiers(group: RunGroup, results: Sequence[Result]) -> list[str]:
         for result in tiers
         if result.mean("oversized_steps")
     ]
+    unfinished = [run.name for run in group.runs if run.summary is None]
+    if unfinished:
+        has = "has" if len(unfinished) == 1 else "have"
+        sentences.append(f"{_listed(unfinished)} {has} not ended, and {has} no line in the table.")
     return sentences
 
 

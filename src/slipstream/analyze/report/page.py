@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files as resources
@@ -152,16 +152,12 @@ _LEGEND = (
 
 def _phases(results: Sequence[Result]) -> str:
     """A table of the mean seconds of each phase, by setting."""
-    rows: list[Mapping[str, float]] = []
-    for result in results:
-        each = [(run.summary or {}).get("phase_seconds") or {} for run in result.setting.runs]
-        phases = dict.fromkeys(phase for seconds in each for phase in seconds)
-        rows.append({p: sum(seconds.get(p, 0.0) for seconds in each) / len(each) for p in phases})
-    names = list(dict.fromkeys(phase for row in rows for phase in row))
-    texts = [
-        [result.label, *(f"{compact(row[name])} s" if row.get(name) else "" for name in names)]
-        for result, row in zip(results, rows, strict=True)
-    ]
+    runs = [[(run.summary or {})["phase_seconds"] for run in each.setting.runs] for each in results]
+    names = list(dict.fromkeys(phase for each in runs for seconds in each for phase in seconds))
+    texts = []
+    for result, each in zip(results, runs, strict=True):
+        means = (sum(seconds.get(name, 0.0) for seconds in each) / len(each) for name in names)
+        texts.append([result.label, *(f"{compact(mean)} s" if mean else "" for mean in means)])
     text = "Mean of the runs that have ended. Compiling at the start counts as plan and step."
     return _table(["strategy", *names], texts) + f'<p class="lead">{text}</p>'
 

@@ -134,13 +134,9 @@ def _json(text: str, path: Path, where: str = "") -> dict[str, Any]:
 
 
 def _runs_in(path: Path) -> list[Path]:
-    if (path / CONFIG).is_file():
-        return [path]
-    for within in (path / RUNS, path):
-        if within.is_dir():
-            inside = sorted(path.parent for path in within.glob(f"*/{CONFIG}"))
-            if inside:
-                return inside
+    for pattern in (CONFIG, f"{RUNS}/*/{CONFIG}", f"*/{CONFIG}"):
+        if configs := sorted(path.glob(pattern)):
+            return [config.parent for config in configs]
     return []
 
 
