@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstream.config import Config
-from slipstream.config.sections import PlacementSettings
-from slipstream.config.skip import SkipSettings
+from slipstream.config.sections import PlacementSettings, SkipSettings
 from slipstream.gpu.planning.plan_ahead import (
     PREPARED,
     READ_AHEAD,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from small_runs import clicks, skewed
 
-from slipstream.config.skip import SkipSettings
+from slipstream.config.sections import SkipSettings
 from slipstream.order import InputOrder
 from slipstream.skip import rule_choice
 from slipstream.skip.accesses import AccessReader

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
@@ -23,9 +23,12 @@ from slipstream.config.sections import (
     OrderSettings,
     PlacementSettings,
     ScheduleSettings,
+    SkipSettings,
 )
-from slipstream.config.skip import SkipSettings
 from slipstream.errors import ConfigError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _POSITION = "a number of examples or a share such as 25%"
 
@@ -99,30 +102,25 @@ class Config(Settings, frozen=True, kw_only=True):
                 raise WrongKeyError(name, f" is {value}; it must be {_POSITION}.")
 
     @classmethod
-    def from_mapping(cls, mapping: Mapping[str, Any]) -> Config:
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
         """The configuration that a mapping describes; keys that it leaves out have defaults."""
         return build(cls, mapping)
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Config:
+    def read(cls, path: str | os.PathLike[str]) -> Self:
         """The configuration in a YAML file; keys that it leaves out have defaults."""
         mapping, lines = files.read(Path(path))
-        return cls.from_file(mapping, lines, path)
-
-    @classmethod
-    def from_file(
-        cls, mapping: Mapping[str, Any], lines: files.Lines, path: str | os.PathLike[str]
-    ) -> Config:
-        """The configuration that a file's mapping describes; errors name the file and the line."""
         try:
             return cls.from_mapping(mapping)
         except WrongKeyError as wrong:
-            line = max((n for at, n in lines.items() if _holds(at, wrong.path)), default=1)
+            key, keys = f"{wrong.path}.", ((".".join(at), line) for at, line in lines.items())
+            inside = [line for at, line in keys if key.startswith((f"{at}.", f"{at}["))]
+            line = max(inside, default=lines[()])
             raise ConfigError(f"{os.fspath(path)}, line {line}: {wrong}") from None
         except ConfigError as error:
             raise ConfigError(f"{os.fspath(path)}: {error}") from None
 
-    def with_settings(self, settings: Iterable[str]) -> Config:
+    def with_settings(self, settings: Iterable[str]) -> Self:
         """This configuration with some keys changed.
 
         Args:
@@ -154,12 +152,8 @@ class Config(Settings, frozen=True, kw_only=True):
             ['seed', 'dense.lr']
         """
         values, others = leaves(self.to_mapping()), leaves(other.to_mapping())
-        absent = object()
-        return [
-            ".".join(path)
-            for path in {**values, **others}
-            if values.get(path, absent) != others.get(path, absent)
-        ]
+        paths = {**values, **others}
+        return [".".join(p) for p in paths if values.get(p, ...) != others.get(p, ...)]
 
 
 def leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
@@ -178,19 +172,11 @@ def _assign(mapping: dict[str, Any], path: str, value: Any) -> None:
     if parts[:2] == ["embedding", "tables"] and len(parts) > 4:  # names of tables may have dots
         end = -2 if parts[-2] == "options" else -1
         parts = [*parts[:2], ".".join(parts[2:end]), *parts[end:]]
-    for depth, part in enumerate(parts[:-1]):
-        inner = mapping.get(part)
-        if inner is None:
-            inner = mapping[part] = {}
-        elif not isinstance(inner, dict):
-            above = ".".join(parts[: depth + 1])
+    for depth, part in enumerate(parts[:-1], 1):
+        inner = mapping[part] = {} if mapping.get(part) is None else mapping[part]
+        if not isinstance(inner, dict):
+            above = ".".join(parts[:depth])
             problem = f" cannot be set: {above} is {shown(inner)}, not a mapping."
             raise WrongKeyError(path, problem)
         mapping = inner
     mapping[parts[-1]] = value
-
-
-def _holds(at: tuple[str, ...], path: str) -> bool:
-    """Whether a key is the one at a path, or a section around it."""
-    name = ".".join(at)
-    return path == name or not name or path.startswith((f"{name}.", f"{name}["))

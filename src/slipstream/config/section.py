@@ -10,20 +10,10 @@ from difflib import SequenceMatcher
 from functools import cache
 from importlib import import_module
 from numbers import Integral, Real
-from types import NoneType, UnionType
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
+from msgspec import inspect
 
 from slipstream.errors import ConfigError, did_you_mean
 
@@ -38,13 +28,7 @@ S = TypeVar("S", bound="Settings")
 
 
 class WrongKeyError(ConfigError):
-    """A key that does not exist, or has a value that is not allowed.
-
-    Args:
-        path: The full key.
-        problem: The sentence after the full key.
-        before: The sentence before it.
-    """
+    """A key that does not exist, or has a value that is not allowed."""
 
     def __init__(self, path: str, problem: str, before: str = "") -> None:
         self.path, self.problem, self.before = path, problem, before
@@ -55,19 +39,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A group of keys. Every value is checked at once, and never changes.
 
     Attributes:
-        PLACE: The key of the section.
         BRIEF: Whether keys that are null are left out of files.
         REST: The field that holds keys without a field, such as those of a model.
     """
 
-    PLACE: ClassVar[str] = ""
     BRIEF: ClassVar[bool] = False
     REST: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         for name, key in keys_of(type(self)).items():
-            path = self.PLACE if name == self.REST else join(self.PLACE, name)
-            value = _converted(key, getattr(self, name), path)
+            value = _converted(key, getattr(self, name), "" if name == self.REST else name)
             msgspec.structs.force_setattr(self, name, value)
 
     def replace(self, **values: Any) -> Self:
@@ -77,62 +58,59 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 @dataclass(frozen=True)
 class Key:
-    """A key of a section.
+    """A key of a section."""
 
-    Args:
-        hint: Its type as it is written.
-        kind: The same without bounds and null.
-        nullable: Whether null is allowed.
-        bounds: The bounds of a number: gt, ge, lt, le.
-        meaning: What it sets.
-        allowed_words: The allowed values in words, where the type does not show them.
-        registry: The module and the mapping that list the allowed names.
-        default: Its default.
-    """
-
-    hint: Any
-    kind: Any
+    hint: Any  # its type as it is written
+    info: inspect.Type  # the same without null
     nullable: bool
-    bounds: dict[str, float]
-    meaning: str
-    allowed_words: str
-    registry: str
     default: Any
+    meaning: str
+    allowed_words: str  # the allowed values, where the type does not show them
+    registry: str  # the module and the mapping that list the allowed names
 
     @property
     def section(self) -> type[Settings] | None:
         """The section that the key holds, or holds several of by name."""
-        kind = get_args(self.kind)[1] if get_origin(self.kind) is dict else self.kind
-        return kind if isinstance(kind, type) and issubclass(kind, Settings) else None
+        info: Any = self.info.value_type if isinstance(self.info, inspect.DictType) else self.info
+        return info.cls if isinstance(info, inspect.StructType) else None
 
     @property
     def several(self) -> bool:
         """Whether it is a mapping of names to sections."""
-        return get_origin(self.kind) is dict and self.section is not None
+        return isinstance(self.info, inspect.DictType) and self.section is not None
 
     @property
     def choices(self) -> list[str]:
         """The names that are allowed, where only some are; imports the registry of these."""
-        if get_origin(self.kind) is Literal:
-            return list(get_args(self.kind))
+        if isinstance(self.info, inspect.LiteralType):
+            return [str(value) for value in self.info.values]
         module, _, registry = self.registry.partition(":")
         return list(getattr(import_module(module), registry)) if module else []
 
     @property
     def allowed(self) -> str:
         """The values that are allowed, in words."""
-        bounds = _bounds(self.bounds)
+        number = self.info.item_type if isinstance(self.info, inspect.VarTupleType) else self.info
+        bounds = {words: getattr(number, name, None) for name, words in _BOUNDS.items()}
+        limits = [f"{words} {bound:g}" for words, bound in bounds.items() if bound is not None]
         if self.allowed_words:
             words = self.allowed_words
         elif self.choices:
             words = " or ".join(filter(None, (", ".join(self.choices[:-1]), self.choices[-1])))
-        elif get_origin(self.kind) is tuple:
-            words = f"a list of numbers{_bounds(_key(get_args(self.kind)[0]).bounds)}"
         else:
-            words = {bool: "true or false", str: "text", int: f"a whole number{bounds}"}.get(
-                self.kind, f"a number{bounds}" if self.kind is float else "a mapping"
-            )
+            words = _KINDS.get(type(self.info), "a mapping")
+            words += f" {' and '.join(limits)}" if limits else ""
         return f"{words}, or null" if self.nullable else words
+
+
+_BOUNDS = {"gt": "above", "ge": "of at least", "lt": "below", "le": "at most"}
+_KINDS: dict[type, str] = {
+    inspect.BoolType: "true or false",
+    inspect.StrType: "text",
+    inspect.IntType: "a whole number",
+    inspect.FloatType: "a number",
+    inspect.VarTupleType: "a list of numbers",
+}
 
 
 @cache
@@ -140,45 +118,26 @@ def keys_of(section: type[Settings]) -> dict[str, Key]:
     """The keys of a section by name, without those of the sections in it."""
     keys = {}
     for field in msgspec.structs.fields(section):
+        info, meaning, texts, nullable = inspect.type_info(field.type), "", {}, False
+        if isinstance(info, inspect.Metadata):
+            meaning, texts = (info.extra_json_schema or {}).get("description", ""), info.extra or {}
+            info = info.type
+        if isinstance(info, inspect.UnionType):
+            nullable = info.includes_none
+            kinds = [kind for kind in info.types if not isinstance(kind, inspect.NoneType)]
+            info = kinds[0] if len(kinds) == 1 else info
         mutable = field.default_factory is not msgspec.NODEFAULT
-        keys[field.name] = _key(field.type, field.default_factory() if mutable else field.default)
+        default = field.default_factory() if mutable else field.default
+        words, registry = texts.get("allowed", ""), texts.get("registry", "")
+        keys[field.name] = Key(field.type, info, nullable, default, meaning, words, registry)
     return keys
-
-
-def _key(hint: Any, default: Any = None) -> Key:
-    kind, metas, nullable = hint, [], False
-    while True:
-        if get_origin(kind) is Annotated:
-            kind, *inner = get_args(kind)
-            metas += inner
-        elif get_origin(kind) in (Union, UnionType):
-            nullable = nullable or NoneType in get_args(kind)
-            choices = [choice for choice in get_args(kind) if choice is not NoneType]
-            if len(choices) > 1:
-                break
-            kind = choices[0]
-        else:
-            break
-    bounds = {
-        name: bound
-        for meta in metas
-        for name in ("gt", "ge", "lt", "le")
-        if (bound := getattr(meta, name)) is not None
-    }
-    text = {name: value for meta in metas for name, value in (meta.extra or {}).items()}
-    meaning = next((meta.description for meta in metas if meta.description), "")
-    words, registry = text.get("allowed", ""), text.get("registry", "")
-    return Key(hint, kind, nullable, bounds, meaning, words, registry, default)
 
 
 def build(kind: type[S], mapping: Any, place: str = "", root: type[Settings] | None = None) -> S:
     """The section that a mapping describes; keys that it leaves out have their default.
 
-    Args:
-        kind: The section's class.
-        mapping: Its keys and values.
-        place: The key of the section, or nothing for the whole configuration.
-        root: The class of the whole configuration, in which an unknown key is looked for.
+    The section has the key `place`, or none if it is the whole configuration. An unknown key is
+    also looked for elsewhere in the class `root`.
     """
     if isinstance(mapping, kind):
         return mapping
@@ -198,8 +157,7 @@ def build(kind: type[S], mapping: Any, place: str = "", root: type[Settings] | N
     try:
         return kind(**values, **({kind.REST: rest} if kind.REST else {}))
     except WrongKeyError as wrong:
-        path = wrong.path.removeprefix(kind.PLACE).removeprefix(".")
-        raise WrongKeyError(join(place, path), wrong.problem, wrong.before) from None
+        raise WrongKeyError(join(place, wrong.path), wrong.problem, wrong.before) from None
 
 
 def to_mapping(section: Settings) -> dict[str, Any]:
@@ -251,8 +209,8 @@ def shown(value: Any) -> str:
 def check_name(name: Any, place: str) -> None:
     """Raise an error if the name of a key is not text."""
     if not isinstance(name, str) or not name:
-        within = f" in {place}" if place else ""
-        raise ConfigError(f"The key {shown(name)}{within} is not text; put it in quotes.")
+        before = f"The key {shown(name)}{' in ' if place else ''}"
+        raise WrongKeyError(place, " is not text; put it in quotes.", before)
 
 
 def _converted(key: Key, value: Any, path: str) -> Any:
@@ -261,16 +219,16 @@ def _converted(key: Key, value: Any, path: str) -> Any:
         return None
     if key.section is not None:
         return _sections(key, value, path, None)
-    if get_origin(key.kind) is dict:
+    if isinstance(key.info, inspect.DictType):
         if not isinstance(value, Mapping):
             raise WrongKeyError(path, f" is {shown(value)}; it must be a mapping.")
         return _plain(value, path)
     try:
-        simple = os.fspath(value) if isinstance(value, os.PathLike) else _simple(value)
-        if key.kind is int and isinstance(simple, float) and simple.is_integer():
-            simple = int(simple)  # 2e6 is a short way to write two million
-        return msgspec.convert(simple, key.hint)
-    except (msgspec.ValidationError, ValueError):
+        plain = _plain(value, path)
+        if isinstance(key.info, inspect.IntType) and isinstance(plain, float):
+            plain = int(plain) if plain.is_integer() else plain  # 2e6 is short for two million
+        return msgspec.convert(plain, key.hint)
+    except (msgspec.ValidationError, ConfigError):
         raise _not_allowed(key, value, path) from None
 
 
@@ -289,18 +247,6 @@ def _sections(key: Key, value: Any, path: str, root: type[Settings] | None) -> A
     }
 
 
-def _simple(value: Any) -> Any:
-    """A value with NumPy's numbers as Python's; an error for numbers that files cannot hold."""
-    if isinstance(value, list | tuple):
-        return [_simple(inner) for inner in value]
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return value
-    number = int(value) if isinstance(value, Integral) else float(value)
-    if not math.isfinite(number) or (abs(number) > _LARGEST and isinstance(number, int)):
-        raise ValueError
-    return number
-
-
 def _plain(value: Any, path: str, depth: int = 0) -> Any:
     """A value that a file can hold: null, text, numbers, and lists and mappings of these."""
     if isinstance(value, list | tuple) and depth < _DEEPEST:
@@ -308,12 +254,15 @@ def _plain(value: Any, path: str, depth: int = 0) -> Any:
     if isinstance(value, Mapping) and depth < _DEEPEST:
         for name in value:
             check_name(name, path)
-        return {name: _plain(inner, f"{path}.{name}", depth + 1) for name, inner in value.items()}
-    if value is None or isinstance(value, bool | str | Real):
-        try:
-            return str(value) if isinstance(value, str) else _simple(value)
-        except ValueError:
-            pass
+        return {name: _plain(inner, join(path, name), depth + 1) for name, inner in value.items()}
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str | os.PathLike):
+        return str(os.fspath(value))
+    if isinstance(value, Integral) and abs(int(value)) <= _LARGEST:  # also NumPy's numbers
+        return int(value)
+    if isinstance(value, Real) and not isinstance(value, Integral) and math.isfinite(value):
+        return float(value)
     rule = "; it must be text, a finite number, true, false, null, or a list or mapping of these."
     raise WrongKeyError(path, f" is {shown(value)}{rule}")
 
@@ -330,12 +279,6 @@ def _not_allowed(key: Key, value: Any, path: str) -> WrongKeyError:
     hint = did_you_mean(value, key.choices) if isinstance(value, str) else ""
     hint = hint.partition("?")[0] + "?" if "?" in hint else ""
     return WrongKeyError(path, f" is {shown(value)}; it must be {key.allowed}.{hint}")
-
-
-def _bounds(bounds: Mapping[str, float]) -> str:
-    words = {"gt": "above", "ge": "of at least", "lt": "below", "le": "at most"}
-    text = " and ".join(f"{words[name]} {bounds[name]:g}" for name in words if name in bounds)
-    return f" {text}" if text else ""
 
 
 def _unknown(name: str, keys: Mapping[str, Key], place: str, root: type[Settings]) -> WrongKeyError:

@@ -5,7 +5,18 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from slipstream.config.kinds import Amount, Count, Positive, Rate, Share, SizeOrAuto, about
+from slipstream.config.kinds import (
+    Amount,
+    Count,
+    Fraction,
+    Portion,
+    Positive,
+    Proportion,
+    Rate,
+    Share,
+    SizeOrAuto,
+    about,
+)
 from slipstream.config.section import Settings, WrongKeyError, join, shown
 
 if TYPE_CHECKING:
@@ -33,7 +44,6 @@ _PLACEMENT = about(
 class ModelSettings(Settings, frozen=True, kw_only=True):
     """The model and its own keys."""
 
-    PLACE: ClassVar[str] = "model"
     REST: ClassVar[str] = "options"
 
     name: Annotated[str, about("The model's name", registry="slipstream.models:MODELS")] = "dlrm"
@@ -42,13 +52,12 @@ class ModelSettings(Settings, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         if "name" in self.options:
-            raise WrongKeyError("model.name", " is given twice.")
+            raise WrongKeyError("name", " is given twice.")
 
 
 class TableSettings(Settings, frozen=True, kw_only=True):
     """The settings of one embedding table; without them it has those of all tables."""
 
-    PLACE: ClassVar[str] = "embedding.tables.NAME"
     BRIEF: ClassVar[bool] = True
 
     dim: Annotated[Count | None, about("Elements of a row; null takes the model's")] = None
@@ -60,8 +69,6 @@ class TableSettings(Settings, frozen=True, kw_only=True):
 
 class EmbeddingSettings(Settings, frozen=True, kw_only=True):
     """How the rows of the embedding tables are stored and updated."""
-
-    PLACE: ClassVar[str] = "embedding"
 
     optimizer: Annotated[str, _ROW_OPTIMIZER] = "rowwise_adagrad"
     lr: Annotated[Rate | None, _LR] = None
@@ -112,8 +119,6 @@ class EmbeddingSettings(Settings, frozen=True, kw_only=True):
 class DenseSettings(Settings, frozen=True, kw_only=True):
     """How the weights of the dense part are updated."""
 
-    PLACE: ClassVar[str] = "dense"
-
     optimizer: Annotated[str, _DENSE_OPTIMIZER] = "adagrad"
     lr: Annotated[Rate | None, _LR] = None
     weight_decay: Annotated[Rate, about("Multiple of a weight that joins its gradient")] = 0.0
@@ -125,8 +130,6 @@ class DenseSettings(Settings, frozen=True, kw_only=True):
 class ScheduleSettings(Settings, frozen=True, kw_only=True):
     """How the learning rates change with the examples trained; the same for all weights."""
 
-    PLACE: ClassVar[str] = "schedule"
-
     warmup_inputs: Annotated[Amount, about("Examples over which learning rates rise from 0")] = 0
     decay: Annotated[
         Literal["none", "linear", "cosine"], about("How learning rates fall to 0 at the end")
@@ -136,15 +139,44 @@ class ScheduleSettings(Settings, frozen=True, kw_only=True):
 class OrderSettings(Settings, frozen=True, kw_only=True):
     """The order of the examples."""
 
-    PLACE: ClassVar[str] = "order"
-
     kind: Annotated[str | None, _ORDER] = None
+
+
+class SkipSettings(Settings, frozen=True, kw_only=True):
+    """Which examples are trained."""
+
+    rule: Annotated[
+        str | None,
+        about(
+            "The skip rule; null takes the strategy's", registry="slipstream.skip.registry:NAMES"
+        ),
+    ] = None
+    target: Annotated[
+        Portion, about("Share of examples to skip; published: of hot examples; freeze: of updates")
+    ] = 0.3
+    target_schedule: Annotated[
+        tuple[Portion, ...],
+        about("Instead of target: the share for each decision in turn; the last one stays"),
+    ] = ()
+    warmup: Annotated[
+        Proportion | None,
+        about(
+            "Share of an epoch that is trained before the first decision; null is 0.1. published: "
+            "of hot batches; null is 0.05 for tbsm, else 0.03"
+        ),
+    ] = None
+    interval: Annotated[Fraction, about("Share of an epoch from one decision to the next")] = 0.05
+    lag: Annotated[
+        Count | None,
+        about("Batches from a decision to its effect; null is as many as are read ahead"),
+    ] = None
+    options: Annotated[
+        dict[str, Any], about("The rule's own options; see docs/skipping.md", "a mapping")
+    ] = {}
 
 
 class PlacementSettings(Settings, frozen=True, kw_only=True):
     """The fast memory for embedding rows, for strategies that use it."""
-
-    PLACE: ClassVar[str] = "placement"
 
     kind: Annotated[str | None, _PLACEMENT] = None
     fast_memory: Annotated[
@@ -162,8 +194,6 @@ class PlacementSettings(Settings, frozen=True, kw_only=True):
 class EvaluateSettings(Settings, frozen=True, kw_only=True):
     """When the evaluation part is scored; it always is at the end."""
 
-    PLACE: ClassVar[str] = "evaluate"
-
     at: Annotated[tuple[Share, ...], about("Shares of the run after which it is also scored")] = (
         0.5,
         0.6,
@@ -175,13 +205,11 @@ class EvaluateSettings(Settings, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         if any(first >= second for first, second in pairwise(self.at)):
-            raise WrongKeyError("evaluate.at", f" is {shown(list(self.at))}; shares must rise.")
+            raise WrongKeyError("at", f" is {shown(list(self.at))}; shares must rise.")
 
 
 class EarlyStoppingSettings(Settings, frozen=True, kw_only=True):
     """When a run ends early because the validation loss stops improving."""
-
-    PLACE: ClassVar[str] = "early_stopping"
 
     every_inputs: Annotated[
         Count | None,
@@ -193,8 +221,6 @@ class EarlyStoppingSettings(Settings, frozen=True, kw_only=True):
 class CheckpointSettings(Settings, frozen=True, kw_only=True):
     """When the state of a run is saved; it always is at the end."""
 
-    PLACE: ClassVar[str] = "checkpoint"
-
     every_inputs: Annotated[
         Count | None, about("Examples between two checkpoints; null sets no interval")
     ] = None
@@ -205,8 +231,6 @@ class CheckpointSettings(Settings, frozen=True, kw_only=True):
 
 class LogSettings(Settings, frozen=True, kw_only=True):
     """Where metrics go besides metrics.jsonl."""
-
-    PLACE: ClassVar[str] = "log"
 
     trackers: Annotated[
         tuple[str, ...],

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from slipstream.arrays import Array
-from slipstream.config.skip import SkipSettings
+from slipstream.config.sections import SkipSettings
 from slipstream.models.inputs import LINEAR
 from slipstream.order import InputOrder
 from slipstream.skip.accesses import AccessReader

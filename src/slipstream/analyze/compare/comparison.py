@@ -32,7 +32,8 @@ class Comparison:
 
     Example:
         >>> base = slipstream.Config(data="clicks", batch_size=256)
-        >>> comparison = Comparison(base, Choices(["plain", "fast"], seeds=2), Path("compared"))
+        >>> choices = Choices(strategies=["plain", "fast"], seeds=2)
+        >>> comparison = Comparison(base, choices, Path("compared"))
         >>> [run.name for run in comparison.runs]
         ['plain-seed0', 'fast-seed0', 'fast-seed1', 'plain-seed1']
     """

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from slipstream.analyze.compare.presets import Keys, preset_settings
 from slipstream.analyze.report.settings import key_label
@@ -40,8 +40,6 @@ class Choices(Settings, frozen=True, kw_only=True):
     `plain+random` is the strategy plain with the skip rule random. With rules in `skip`, each
     strategy is trained without a rule and with each of these.
     """
-
-    PLACE: ClassVar[str] = "compare"
 
     preset: str | None = None
     strategies: Annotated[tuple[str, ...] | None, _NAMES] = None

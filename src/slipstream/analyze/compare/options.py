@@ -37,8 +37,7 @@ def read_options(
         settings: Further keys, each as `key=value`.
         lists: The flags for `Choices`: names separated by commas, `grid` as `key=value,value`.
     """
-    mapping, lines = files.read(file) if file else ({}, {})
-    content = _FileConfig.from_file(mapping, lines, file) if file else _FileConfig()
+    content, lines = (_FileConfig.read(file), files.read(file)[1]) if file else (_FileConfig(), {})
     config = Config(**{name: getattr(content, name) for name in Config.__struct_fields__})
     in_file = {".".join(path) for path in lines}
     keys = {key: value for key, value in DEFAULTS.items() if key not in in_file}

@@ -77,9 +77,7 @@ def ratio(
     logs = [math.log(value / other) for value, other in pairs if value > 0 and other > 0]
     if not logs:
         return None
-    *ends, seeds = interval(logs, level)
+    mean, low, high, seeds = interval(logs, level)
     # Two runs can be further apart than a float can hold.
-    mean, low, high = (
-        end if end is None else math.exp(max(-700.0, min(700.0, end))) for end in ends
-    )
-    return Interval(mean, low, high, seeds)
+    low, high = (x if x is None else math.exp(max(-700.0, min(700.0, x))) for x in (low, high))
+    return Interval(math.exp(mean), low, high, seeds)

@@ -1,6 +1,6 @@
 """The reference of all keys, made from the sections themselves.
 
-`python -m slipstream.config.reference docs/config.md` brings the page up to date.
+`python tools/config_reference.py docs/config.md` brings the page up to date.
 """
 
 from __future__ import annotations
