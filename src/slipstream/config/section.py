@@ -71,8 +71,9 @@ class Key:
     @property
     def section(self) -> type[Settings] | None:
         """The section that the key holds, or holds several of by name."""
-        info: Any = self.info.value_type if isinstance(self.info, inspect.DictType) else self.info
-        return info.cls if isinstance(info, inspect.StructType) else None
+        info = self.info.value_type if isinstance(self.info, inspect.DictType) else self.info
+        section: type[Settings] | None = getattr(info, "cls", None)
+        return section
 
     @property
     def several(self) -> bool:
