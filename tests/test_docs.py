@@ -82,24 +82,18 @@ def test_links_lead_to_files_that_exist(page):
     assert missing == []
 
 
-# Pages that are still too long. Remove a page when it is short enough; never add one.
-TOO_LONG = {
-    "dataset.md",
-}
-
-
 def word_count(page):
     return sum(any(map(str.isalnum, word)) for word in page.read_text(encoding="utf-8").split())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_has_at_most_900_words(page):
-    assert word_count(page) <= 900 or page.name in {"config.md", *TOO_LONG}
+    assert word_count(page) <= 900 or page.name == "config.md"
 
 
 def test_all_pages_together_have_at_most_15000_words():
     pages = [page for page in PAGES if page.name not in {"README.md", "config.md"}]
-    assert sum(map(word_count, pages)) <= 15_000 or TOO_LONG
+    assert sum(map(word_count, pages)) <= 15_000
 
 
 def test_every_file_on_the_map_exists():
