@@ -99,7 +99,8 @@ class Key:
         elif self.choices:
             words = " or ".join(filter(None, (", ".join(self.choices[:-1]), self.choices[-1])))
         else:
-            words = _KINDS.get(type(self.info), "a mapping")
+            words = _KINDS.get(type(number), "a mapping")
+            words = words if number is self.info else f"a list of {words.removeprefix('a ')}s"
             words += f" {' and '.join(limits)}" if limits else ""
         return f"{words}, or null" if self.nullable else words
 
@@ -110,7 +111,6 @@ _KINDS: dict[type, str] = {
     inspect.StrType: "text",
     inspect.IntType: "a whole number",
     inspect.FloatType: "a number",
-    inspect.VarTupleType: "a list of numbers",
 }
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from slipstream.config.section import build
 from slipstream.data.schema import Schema
 from slipstream.errors import ConfigError, did_you_mean
-from slipstream.models.config import read_config
 from slipstream.models.dcn import Dcn
 from slipstream.models.deepfm import DeepFm
 from slipstream.models.dlrm import Dlrm
@@ -45,7 +45,7 @@ def build_model(
     Args:
         name: One of `MODELS`.
         schema: What the inputs of the data set consist of.
-        lengths: For each sequence column the steps it is padded to; only tbsm asks for them.
+        lengths: For each sequence column the steps it is padded to; only tbsm needs them.
         seed: Of the dense weights.
         table_settings: For all embedding tables: `dim`, `optimizer`, `storage`, `init`. Left out,
             a dim is the model's, an init what is customary for it. Tables of linear weights keep
@@ -63,6 +63,6 @@ def build_model(
     if name not in MODELS:
         raise ConfigError(f"There is no model {name!r}.{did_you_mean(name, MODELS)}")
     kind = MODELS[name]
-    options = read_config(kind.Config, name, config)
+    options = build(kind.Config, config, "model")
     inputs = ModelInputs(schema, lengths or {}, table_settings or {}, tables or {}, statistics)
     return kind(inputs, options, torch.Generator().manual_seed(seed))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 from torch import Generator, Tensor, nn
 
-from slipstream.models.config import ModelConfig
+from slipstream.config.kinds import Amount, Count
 from slipstream.models.features import pick, width
 from slipstream.models.inputs import ModelInputs
 from slipstream.models.layers import dense_norm, linear, mlp
-from slipstream.models.model import Model
+from slipstream.models.model import Model, ModelConfig
 from slipstream.tables.spec import Embedded, Init
 
 
@@ -23,26 +22,14 @@ class Dcn(Model):
     that every table may have its own dimension.
     """
 
-    @dataclass(frozen=True)
-    class Config(ModelConfig):
-        """Sizes of DCN-V2.
+    class Config(ModelConfig, frozen=True):
+        """Sizes of DCN-V2."""
 
-        Args:
-            dim: Elements of a row where a table is not given its own.
-            cross: How many layers cross; 0 leaves a deep network.
-            rank: Inner size of the crossing matrices; 0 is full matrices.
-            deep: Hidden layers of the deep network.
-            structure: `stacked`: the deep network works on what the crossing gives; `parallel`:
-                both work on the same values.
-        """
-
-        dim: int = 16
-        cross: int = field(default=3, metadata={"at_least": 0})
-        rank: int = field(default=0, metadata={"at_least": 0})
-        deep: tuple[int, ...] = (768, 768)
-        structure: Literal["stacked", "parallel"] = field(
-            default="stacked", metadata={"choices": ("stacked", "parallel")}
-        )
+        dim: Count = 16  # elements of a row where a table has no dim of its own
+        cross: Amount = 3  # crossing layers; 0 leaves a deep network
+        rank: Amount = 0  # inner size of the crossing matrices; 0 is full matrices
+        deep: tuple[Count, ...] = (768, 768)  # hidden layers of the deep network
+        structure: Literal["stacked", "parallel"] = "stacked"  # stacked: deep after crossing
 
     def __init__(self, inputs: ModelInputs, config: Config, generator: Generator) -> None:
         super().__init__(inputs, config, generator)
@@ -60,7 +47,7 @@ class Dcn(Model):
         self.last = linear(out if self.stacked else size + out, 1, generator, biases="zeros")
 
     def forward(self, dense: Tensor, embedded: Embedded) -> Tensor:
-        """The logits `[B]` of inputs with dense values `[B, D]` and these embedding vectors."""
+        """The logits `[B]` of examples with dense values `[B, D]` and these embedding vectors."""
         vectors = [part(embedded.vectors).flatten(1) for part in self.features]
         values = crossed = torch.cat([self.norm(dense), *vectors], 1)
         for layer in self.cross:

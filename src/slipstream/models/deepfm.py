@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Generator, Tensor, nn
 
-from slipstream.models.config import ModelConfig
+from slipstream.config.kinds import Count
 from slipstream.models.features import pick
 from slipstream.models.inputs import ModelInputs
 from slipstream.models.layers import dense_norm, mlp, normal
-from slipstream.models.model import Model
+from slipstream.models.model import Model, ModelConfig
 from slipstream.tables.spec import Embedded, Init
 
 STD = 0.01
@@ -24,17 +22,11 @@ class DeepFm(Model):
     has both too and multiplies them. Sequence columns are pooled (mean).
     """
 
-    @dataclass(frozen=True)
-    class Config(ModelConfig):
-        """Sizes of DeepFM; as published for Criteo.
+    class Config(ModelConfig, frozen=True):
+        """Sizes of DeepFM; as published for Criteo."""
 
-        Args:
-            dim: Elements of the vectors.
-            deep: Hidden layers of the deep network; a last one of 1 is added.
-        """
-
-        dim: int = 10
-        deep: tuple[int, ...] = (400, 400, 400)
+        dim: Count = 10  # elements of the vectors
+        deep: tuple[Count, ...] = (400, 400, 400)  # hidden layers; a last one of 1 is added
 
     def __init__(self, inputs: ModelInputs, config: Config, generator: Generator) -> None:
         super().__init__(inputs, config, generator)
@@ -55,7 +47,7 @@ class DeepFm(Model):
         self.deep = mlp(sizes, generator, last="none")
 
     def forward(self, dense: Tensor, embedded: Embedded) -> Tensor:
-        """The logits `[B]` of inputs with dense values `[B, D]` and these embedding vectors."""
+        """The logits `[B]` of examples with dense values `[B, D]` and these embedding vectors."""
         dense = self.norm(dense)
         scaled = dense.unsqueeze(2) * self.dense_vectors
         vectors = torch.cat([scaled, *(part(embedded.vectors) for part in self.features)], 1)
@@ -68,7 +60,7 @@ class DeepFm(Model):
 def linear_part(
     dense: Tensor, dense_weights: Tensor, weights: nn.ModuleList, embedded: Embedded
 ) -> Tensor:
-    """The sum of an input's linear weights, those of dense values times the values: `[B]`.
+    """The sum of an example's linear weights, those of dense values times the values: `[B]`.
 
     There is no constant: the deep network's last layer has one.
     """

@@ -3,43 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import sqrt
 from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Generator, Tensor, nn
 
-from slipstream.models.config import ModelConfig
+from slipstream.config.kinds import Count
 from slipstream.models.features import pick
 from slipstream.models.inputs import ModelInputs
 from slipstream.models.layers import dense_norm, mlp, normal
-from slipstream.models.model import Model
+from slipstream.models.model import Model, ModelConfig
 from slipstream.tables.spec import Embedded, Group, Init, InSlots
 
 
 class Dlrm(Model):
     """The deep learning recommendation model (Naumov et al., 2019) with the dot interaction.
 
-    Sequence columns are pooled (mean). Where there are no dense values, a learned vector stands
-    in for what the bottom MLP would make of them.
+    Sequence columns are pooled (mean). Where there are no dense values, a learned vector
+    replaces the output of the bottom MLP.
     """
 
     own_kernels = True
 
-    @dataclass(frozen=True)
-    class Config(ModelConfig):
-        """Sizes of DLRM; as published for Criteo.
+    class Config(ModelConfig, frozen=True):
+        """Sizes of DLRM; as published for Criteo."""
 
-        Args:
-            dim: Elements of the vectors that interact.
-            bottom: Hidden layers of the MLP on dense values; a last one of `dim` is added.
-            top: Hidden layers of the MLP on the interactions; a last one of 1 is added.
-        """
-
-        dim: int = 16
-        bottom: tuple[int, ...] = (512, 256, 64)
-        top: tuple[int, ...] = (512, 256)
+        dim: Count = 16  # elements of the vectors that interact
+        bottom: tuple[Count, ...] = (512, 256, 64)  # on dense values; one of dim is added
+        top: tuple[Count, ...] = (512, 256)  # on the interactions; one of 1 is added
 
     def __init__(self, inputs: ModelInputs, config: Config, generator: Generator) -> None:
         super().__init__(inputs, config, generator)
@@ -106,12 +98,9 @@ class RowsKernel(Protocol):
 
 
 class DotInteraction(nn.Module):  # type: ignore[misc]
-    """The first vector of an input, then the dot products of all pairs: `[B, dim + pairs]`.
+    """The first vector of an example, then the dot products of all pairs: `[B, dim + pairs]`.
 
     The pairs come as in DLRM, the lower triangle row by row: (1, 0), (2, 0), (2, 1), (3, 0) ...
-
-    Args:
-        count: Vectors of an input.
     """
 
     kernel: ClassVar[DotKernel | None] = None
@@ -146,7 +135,7 @@ class DotInteraction(nn.Module):  # type: ignore[misc]
     def of_rows(self, first: Tensor, embedded: Embedded) -> Tensor:
         """The same as `of`, on a GPU, with rows that are read from their slots."""
         (vectors,), (rows,) = embedded.vectors, embedded.in_slots
-        assert self.rows_kernel is not None, "only such a kernel asks for rows in slots"
+        assert self.rows_kernel is not None, "only such a kernel needs rows in slots"
         return self.rows_kernel.dot_interaction_of_rows(_as_products(first), vectors, rows)
 
 

@@ -15,14 +15,9 @@ from slipstream.tables.spec import Layout
 
 
 class Project(nn.Module):  # type: ignore[misc]
-    """Projects vectors of features to the model's dimension, and optionally normalizes them.
+    """Projects `count` vectors from `own` elements to `dim`, and optionally normalizes them first.
 
-    Args:
-        count: Number of features.
-        own: Elements of their vectors.
-        dim: Elements of the result. If it differs, each feature has a learned projection.
-        normalize: Normalize each vector over its elements first.
-        generator: Source of the initial projections.
+    If both dimensions are equal, there is no projection.
     """
 
     def __init__(self, count: int, own: int, dim: int, normalize: bool, generator: Generator):
@@ -50,11 +45,6 @@ class SameDimFeatures(nn.Module):  # type: ignore[misc]
 
     The order does not depend on the groups, so that dense weights still fit when a table gets
     another optimizer or storage.
-
-    Args:
-        layout: The layout of the tables.
-        features: Their numbers in the layout, ascending.
-        adapt: Projects their vectors.
     """
 
     def __init__(self, layout: Layout, features: Sequence[int], adapt: nn.Module) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 from slipstream.data.schema import Schema
 from slipstream.errors import ConfigError, did_you_mean
-from slipstream.models.config import whole
 from slipstream.tables.optimizers import RowOptimizer
 from slipstream.tables.spec import Feature, Init, Layout, TableSpec
 
@@ -19,21 +18,13 @@ Statistics = tuple[Sequence[float], Sequence[float]]
 
 @dataclass(frozen=True)
 class ModelInputs:
-    """A data set as a model sees it.
-
-    Args:
-        schema: Columns, tables and dense values.
-        lengths: For each sequence column the steps it is padded to.
-        table_settings: Settings of all tables: dim, optimizer, storage, init.
-        tables: Settings by table; they override those of all tables.
-        statistics: Mean and deviation of each dense value.
-    """
+    """A data set as a model sees it."""
 
     schema: Schema
-    lengths: Mapping[str, int]
-    table_settings: Mapping[str, Any]
-    tables: Mapping[str, Mapping[str, Any]]
-    statistics: Statistics | None = None
+    lengths: Mapping[str, int]  # of each sequence column, in steps
+    table_settings: Mapping[str, Any]  # of all tables: dim, optimizer, storage, init
+    tables: Mapping[str, Mapping[str, Any]]  # by table; they override those of all tables
+    statistics: Statistics | None = None  # mean and deviation of each dense value
 
     def __post_init__(self) -> None:
         if not self.schema.columns:
@@ -45,7 +36,7 @@ class ModelInputs:
                     f"A length is given for {name!r}, which is no sequence of the data set."
                     f"{did_you_mean(name, sequences) if sequences else ''}"
                 )
-            if not whole(length, 1):
+            if not _is_size(length):
                 raise ConfigError(
                     f"The length of {name!r} is {length!r}; it must be a whole number of at "
                     "least 1."
@@ -109,8 +100,12 @@ def _check_settings(where: str, settings: Mapping[str, Any]) -> None:
             raise ConfigError(
                 f"There is no setting {key!r} for {where}.{did_you_mean(key, SETTINGS)}"
             )
-        if key == "dim" and not whole(value, 1):
+        if key == "dim" and not _is_size(value):
             raise ConfigError(f"dim of {where} is {value!r}; it must be a whole number, 1 or more.")
         kinds: dict[str, Any] = {"optimizer": RowOptimizer, "init": Init}
         if key in kinds and not isinstance(value, kinds[key]):
             raise ConfigError(f"{key} of {where} is {value!r}, which is not one: make it first.")
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

@@ -28,11 +28,7 @@ def linear(
 ) -> nn.Linear:
     """A linear layer, its weights normal with variance `2 / (inputs + outputs)`.
 
-    Args:
-        inputs: Values in.
-        outputs: Values out.
-        generator: Source of the initial weights.
-        biases: `normal` with variance `1 / outputs`, as DLRM has them; zeros; or none at all.
+    Biases are normal with variance `1 / outputs`, as DLRM has them; zeros; or none at all.
     """
     layer = nn.utils.skip_init(Linear, inputs, outputs, bias=biases != "none")
     layer.weight = normal(generator, sqrt(2 / (inputs + outputs)), outputs, inputs)
@@ -127,12 +123,7 @@ class Mlp(nn.Sequential):  # type: ignore[misc]
 
 
 class FixedNorm(nn.Module):  # type: ignore[misc]
-    """Dense values minus their mean, divided by their deviation; 0 for a deviation of 0.
-
-    Args:
-        dense: The names of the dense values.
-        statistics: Their means and their deviations.
-    """
+    """Dense values minus their mean, divided by their deviation; 0 for a deviation of 0."""
 
     def __init__(self, dense: Sequence[str], statistics: tuple[Sequence[float], Sequence[float]]):
         super().__init__()

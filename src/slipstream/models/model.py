@@ -1,4 +1,4 @@
-"""The base class of all models."""
+"""The base class of all models, and of their options."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ from typing import Any, ClassVar
 
 from torch import Generator, Tensor, nn
 
-from slipstream.models.config import ModelConfig
+from slipstream.config.section import Settings
 from slipstream.models.inputs import ModelInputs
 from slipstream.tables.spec import Embedded, Layout
+
+
+class ModelConfig(Settings, frozen=True):
+    """The options of every model; a model adds its own."""
+
+    normalize_dense: bool = False  # dense values less their mean, divided by their deviation
+    normalize_embedded: bool = False  # layer normalization of each embedding vector
 
 
 class Model(nn.Module):  # type: ignore[misc]

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Generator, Tensor, nn
 
-from slipstream.data.schema import Column
+from slipstream.config.kinds import Count
+from slipstream.config.section import WrongKeyError
 from slipstream.errors import ConfigError
-from slipstream.models.config import ModelConfig
 from slipstream.models.dlrm import DotInteraction
 from slipstream.models.features import Project, pick
 from slipstream.models.inputs import ModelInputs
 from slipstream.models.layers import dense_norm, mlp, normal
-from slipstream.models.model import Model
+from slipstream.models.model import Model, ModelConfig
 from slipstream.tables.spec import Embedded, Init
 
 
@@ -29,31 +28,19 @@ class Tbsm(Model):
     steps and nearly 1 at the target. Short histories lack the first steps, not the last.
     """
 
-    @dataclass(frozen=True)
-    class Config(ModelConfig):
-        """Sizes of TBSM; as published for Taobao.
+    class Config(ModelConfig, frozen=True):
+        """Sizes of TBSM; as published for Taobao."""
 
-        Args:
-            dim: Elements of the vectors that interact.
-            bottom: Hidden layers of the tower's MLP on dense values and time; one of `dim` is
-                added.
-            top: Layers of the tower's MLP on the interactions, at least one; the last is what a
-                step is described by.
-            attention: Hidden layers of the MLP on the attention; one of a history's length is
-                added.
-            final: Hidden layers of the MLP on context and target; a last one of 1 is added.
-        """
-
-        dim: int = 16
-        bottom: tuple[int, ...] = ()
-        top: tuple[int, ...] = (15, 15)
-        attention: tuple[int, ...] = (15, 15)
-        final: tuple[int, ...] = (60,)
+        dim: Count = 16  # elements of the vectors that interact
+        bottom: tuple[Count, ...] = ()  # on dense values and time; one of dim is added
+        top: tuple[Count, ...] = (15, 15)  # on the interactions; the last describes a step
+        attention: tuple[Count, ...] = (15, 15)  # one of a history's length is added
+        final: tuple[Count, ...] = (60,)  # on context and target; one of 1 is added
 
         def __post_init__(self) -> None:
             super().__post_init__()
             if not self.top:
-                raise ConfigError("top is empty; the tower of tbsm needs at least one layer.")
+                raise WrongKeyError("top", " is empty; the tower of tbsm needs at least one layer.")
 
     def __init__(self, inputs: ModelInputs, config: Config, generator: Generator) -> None:
         super().__init__(inputs, config, generator)
@@ -89,7 +76,7 @@ class Tbsm(Model):
         self.register_buffer("numbers", torch.arange(self.length + 1), persistent=False)
 
     def forward(self, dense: Tensor, embedded: Embedded) -> Tensor:
-        """The logits `[B]` of inputs with dense values `[B, D]` and these embedding vectors."""
+        """The logits `[B]` of examples with dense values `[B, D]` and these embedding vectors."""
         towers = self.towers(dense, embedded)
         present = torch.stack([embedded.lengths[sequence] for sequence, _, _ in self.histories])
         absent = self.numbers[:-1] < self.length - present.amax(0).unsqueeze(1)
@@ -133,9 +120,8 @@ def _targets(inputs: ModelInputs) -> dict[str, str]:
         )
     targets: dict[str, str] = {}
     for column in sequences:
-        target = _first_single(inputs, column.table)
-        if target is not None:
-            targets[column.name] = target.name
+        singles = [each.name for each in inputs.schema.singles if each.table == column.table]
+        targets |= {column.name: singles[0]} if singles else {}
     if not targets:
         raise ConfigError(
             f"tbsm needs a target: a single column with the same table as a sequence, such as "
@@ -152,7 +138,3 @@ def _targets(inputs: ModelInputs) -> dict[str, str]:
                 f"{inputs.lengths[name]}; tbsm steps through both at once and needs one length."
             )
     return targets
-
-
-def _first_single(inputs: ModelInputs, table: str) -> Column | None:
-    return next((column for column in inputs.schema.singles if column.table == table), None)

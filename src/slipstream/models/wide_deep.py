@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
 
 import torch
 from torch import Generator, Tensor, nn
 
-from slipstream.models.config import ModelConfig
+from slipstream.config.kinds import Count
 from slipstream.models.deepfm import linear_part
 from slipstream.models.features import pick, width
 from slipstream.models.inputs import ModelInputs
 from slipstream.models.layers import dense_norm, mlp
-from slipstream.models.model import Model
+from slipstream.models.model import Model, ModelConfig
 from slipstream.tables.spec import Embedded, Init
 
 
@@ -25,17 +24,11 @@ class WideDeep(Model):
     as any other. Sequence columns are pooled (mean).
     """
 
-    @dataclass(frozen=True)
-    class Config(ModelConfig):
-        """Sizes of Wide & Deep; as published.
+    class Config(ModelConfig, frozen=True):
+        """Sizes of Wide & Deep; as published."""
 
-        Args:
-            dim: Elements of a row where a table is not given its own.
-            deep: Hidden layers of the deep network; a last one of 1 is added.
-        """
-
-        dim: int = 32
-        deep: tuple[int, ...] = (1024, 512, 256)
+        dim: Count = 32  # elements of a row where a table has no dim of its own
+        deep: tuple[Count, ...] = (1024, 512, 256)  # hidden layers; a last one of 1 is added
 
     def __init__(self, inputs: ModelInputs, config: Config, generator: Generator) -> None:
         super().__init__(inputs, config, generator)
@@ -52,7 +45,7 @@ class WideDeep(Model):
         self.deep = mlp(sizes, generator, last="none")
 
     def forward(self, dense: Tensor, embedded: Embedded) -> Tensor:
-        """The logits `[B]` of inputs with dense values `[B, D]` and these embedding vectors."""
+        """The logits `[B]` of examples with dense values `[B, D]` and these embedding vectors."""
         dense = self.norm(dense)
         vectors = [part(embedded.vectors).flatten(1) for part in self.features]
         deep = self.deep(torch.cat([dense, *vectors], 1)).squeeze(1)
