@@ -63,12 +63,8 @@ TO_CLEAN = {
     "src/slipstream/data/formats",
     "src/slipstream/tables",
     "src/slipstream/tables/kernels",
-    "src/slipstream/training",
-    "tests/pipeline/place",
     "tests/tables",
     "tests/tools",
-    "tests/training",
-    "tests/training/checkpoint",
 }
 
 

@@ -39,13 +39,13 @@ def files_of(folder):
 def test_it_equals_the_same_batches_with_all_rows_in_one_place_bitwise(tmp_path):
     dataset = skewed()
     tiers = train(dataset, fae(epochs=2), tmp_path / "tiers")
-    one = train(dataset, fae("placement.kind=slow", epochs=2), tmp_path / "one")
+    slow = train(dataset, fae("placement.kind=slow", epochs=2), tmp_path / "slow")
     window = ("placement.kind=lookahead", "placement.window=1")
     ahead = train(dataset, fae(*window, epochs=2), tmp_path / "ahead")
     assert tiers["hot_rows"] > 0
-    assert tiers["weights_digest"] == one["weights_digest"] == ahead["weights_digest"]
+    assert tiers["weights_digest"] == slow["weights_digest"] == ahead["weights_digest"]
     plain = train(dataset, config(epochs=2), tmp_path / "plain")
-    assert plain["weights_digest"] != one["weights_digest"], "the order is another one"
+    assert plain["weights_digest"] != slow["weights_digest"], "the order is another one"
     assert tiers["inputs_trained"] == plain["inputs_trained"]
 
 
@@ -63,22 +63,22 @@ def test_no_batch_mixes_hot_and_cold_inputs():
 
 def test_the_rate_follows_losses_of_the_validation_part(tmp_path):
     train(skewed(), fae(), tmp_path)
-    told = lines(tmp_path, "ordering")
+    reported = lines(tmp_path, "ordering")
     # 480 inputs are six segments of 80; after the last one nothing is to be decided.
-    assert [one["position"] for one in told] == [80, 160, 240, 320, 400]
-    assert [one["decision"] for one in told] == [0, 1, 2, 3, 4]
+    assert [line["position"] for line in reported] == [80, 160, 240, 320, 400]
+    assert [line["decision"] for line in reported] == [0, 1, 2, 3, 4]
 
 
 def test_stopped_whenever_it_asks_it_ends_the_same(tmp_path):
     dataset, keys = skewed(300), fae("checkpoint.every_inputs=64", epochs=2)
     train(dataset, keys, tmp_path / "whole")
     wanted = apart_from_counts(tmp_path / "whole")
-    for asked in range(0, 36, 5):
+    for stop in range(0, 36, 5):
         run = tmp_path / "stopped"
         with pytest.raises(StoppedError):
-            train(dataset, keys, run, hooks=stop_after(asked))
+            train(dataset, keys, run, hooks=stop_after(stop))
         train(dataset, keys, run, resume=True)
-        assert apart_from_counts(run) == wanted, asked
+        assert apart_from_counts(run) == wanted, stop
         shutil.rmtree(run)
 
 
@@ -93,7 +93,7 @@ def test_more_epochs_are_those_of_a_longer_run(tmp_path):
 def test_where_a_segment_ends_a_run_goes_on_with_any_strategy(tmp_path):
     dataset = skewed()
     train(dataset, fae("checkpoint.every_inputs=80", stop=240), tmp_path / "run")
-    for name in (name for name, one in STRATEGIES.items() if one.skipping == "none"):
+    for name in (name for name, strategy in STRATEGIES.items() if strategy.skipping == "none"):
         shutil.copytree(tmp_path / "run", tmp_path / name)
         other = fae("placement.fast_memory=80%", epochs=2, stop=240)
         other = other.with_settings([f"strategy={name}"])

@@ -26,7 +26,7 @@ def test_histories_have_one_length_and_other_sequences_their_own():
 def test_on_a_gpu_a_model_of_own_kernels_is_compiled_only_where_that_is_asked_for(monkeypatch):
     monkeypatch.setattr(dense, "compiler", lambda: "g++")
     for name, own in (("dlrm", True), ("dcn", False)):
-        made = Config(model=ModelSettings(name=name))
-        assert compiles(made, 10**6)
-        assert compiles(made.replace(device="cuda"), 10**6) != own
-        assert compiles(made.replace(device="cuda", compile="on"), 1)
+        config = Config(model=ModelSettings(name=name))
+        assert compiles(config, 10**6)
+        assert compiles(config.replace(device="cuda"), 10**6) != own
+        assert compiles(config.replace(device="cuda", compile="on"), 1)

@@ -19,7 +19,7 @@ from slipstream.training.process_memory import MemoryPeak, anonymous_bytes
 MB = 10**6
 
 
-def near(peak: int, guess: int) -> bool:
+def is_near(peak: int, guess: int) -> bool:
     return abs(peak - guess) <= max(0.1 * guess, 200 * MB)
 
 
@@ -52,19 +52,19 @@ def test_it_grows_with_what_takes_memory(data):
 
 
 def test_what_only_the_beginning_takes_is_counted_too(data):
-    made = estimate(data, Config(batch_size=1).with_settings(["init_from=elsewhere"]))
-    assert made.host["start"] > 100 * MB
-    made = estimate(data, Config(batch_size=1).with_settings(["model.normalize_dense=true"]))
-    assert "start" in made.host
+    estimated = estimate(data, Config(batch_size=1).with_settings(["init_from=elsewhere"]))
+    assert estimated.host["start"] > 100 * MB
+    estimated = estimate(data, Config(batch_size=1).with_settings(["model.normalize_dense=true"]))
+    assert "start" in estimated.host
     assert "start" not in estimate(data, Config()).host
 
 
 def test_tables_too_large_for_any_memory_are_no_trouble(data):
     config = Config().with_settings(["model.dim=1000000", "embedding.optimizer=sgd"])
     before = anonymous_bytes()
-    made = estimate(data, config.with_settings(["model.bottom=[1]", "model.top=[1]"]))
-    assert made.host["rows"] == 4 * 10**6 * sum(table.rows for table in data.schema.tables)
-    assert made.to_json()["host_bytes"] == sum(made.host.values())
+    estimated = estimate(data, config.with_settings(["model.bottom=[1]", "model.top=[1]"]))
+    assert estimated.host["rows"] == 4 * 10**6 * sum(table.rows for table in data.schema.tables)
+    assert estimated.to_json()["host_bytes"] == sum(estimated.host.values())
     assert anonymous_bytes() - before < 100 * MB
 
 
@@ -85,7 +85,7 @@ def test_a_small_run_stays_near_its_estimate(tmp_path):
     data = tmp_path / "clicks"
     synthesize(Recipe(rows=20_000), data)
     guess, summary = measured(data, tmp_path / "run", "checkpoint.every_inputs=4000")
-    assert near(summary["peak_memory_bytes"]["host"], guess["host_bytes"])
+    assert is_near(summary["peak_memory_bytes"]["host"], guess["host_bytes"])
 
 
 @pytest.mark.process
@@ -94,16 +94,16 @@ def test_a_run_with_a_gigabyte_of_rows_stays_near_its_estimate(tmp_path):
     synthesize(Recipe("taobao", rows=30_000, min_count=0), data)
     guess, summary = measured(data, tmp_path / "run", "model.dim=48", "evaluate.at=[]")
     assert guess["host"]["rows"] > 900 * MB
-    assert near(summary["peak_memory_bytes"]["host"], guess["host_bytes"])
+    assert is_near(summary["peak_memory_bytes"]["host"], guess["host_bytes"])
 
 
 def measured(data, out, *settings):
     words = [word for setting in settings for word in ("--set", setting)]
-    told = estimate(Dataset.open(data), Config().with_settings(settings))
+    estimated = estimate(Dataset.open(data), Config().with_settings(settings))
     # In a process of its own: memory that a test has used before would count.
     done = run("train", data, "--out", out, *words)
     assert done.returncode == 0, done.stderr
-    return told.to_json(), json.loads((out / "summary.json").read_text())
+    return estimated.to_json(), json.loads((out / "summary.json").read_text())
 
 
 def test_the_memory_of_a_gpu_has_the_fast_tier_and_the_host_has_not(data):

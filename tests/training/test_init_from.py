@@ -25,17 +25,17 @@ def rows_by_value(engine, data, table, name=None):
     start, spec = store.group.start(name), data.schema.table(table)
     rows = store.look(torch.arange(start, start + spec.rows)).numpy()
     dictionary, buckets = data.dictionary(table), data.buckets(table)
-    found = {"(unseen)": rows[spec.unseen]}
+    rows_by_value = {"(unseen)": rows[spec.unseen]}
     if spec.missing is not None:
-        found["(missing)"] = rows[spec.missing]
+        rows_by_value["(missing)"] = rows[spec.missing]
     skipped = {spec.unseen, spec.missing, *([] if buckets is None else buckets.tolist())}
     for row in range(spec.rows):
         if dictionary is not None and row not in skipped:
-            found[dictionary.raw(row)] = rows[row]
+            rows_by_value[dictionary.raw(row)] = rows[row]
     for number, row in enumerate([] if buckets is None else buckets):
         if row != spec.unseen:
-            found[f"bucket {number}"] = rows[row]
-    return found
+            rows_by_value[f"bucket {number}"] = rows[row]
+    return rows_by_value
 
 
 def init_from(run, engine, data, on_message=lambda _: None):
@@ -61,8 +61,8 @@ def test_rows_follow_their_values_to_other_ids(model, tmp_path):
     was, now = criteo_data(tmp_path / "a"), criteo_data(tmp_path / "b", seed=1)
     small_run(tmp_path / "run", was, *SETTINGS, model=model)
     engine, fresh = begun(now, model=model), begun(now, model=model)
-    said = []
-    report = init_from(tmp_path / "run", engine, now, said.append)
+    messages = []
+    report = init_from(tmp_path / "run", engine, now, messages.append)
     old = open_run(tmp_path / "run").engine
     names = [table.name for table in now.schema.tables]
     for name in names:
@@ -73,7 +73,7 @@ def test_rows_follow_their_values_to_other_ids(model, tmp_path):
             check_table(old, was, engine, now, fresh, name, f"{name}/linear")
     for name, value in engine.dense.model.state_dict().items():
         assert torch.equal(value, old.dense.model.state_dict()[name])
-    assert f"C1 {report['tables']['C1']['copied']:,} of" in said[-1]
+    assert f"C1 {report['tables']['C1']['copied']:,} of" in messages[-1]
 
 
 def test_text_values_lists_and_other_storage(tmp_path):
@@ -112,11 +112,11 @@ def rows_of_full(engine, data):
     """The rows of `user` at full precision, by value."""
     store, spec = engine.tables.stores[0], data.schema.table("user")
     rows, _ = store.read(torch.arange(spec.rows) + store.group.start("user"))
-    found = {"(unseen)": rows[spec.unseen], "(missing)": rows[spec.missing]}
+    rows_by_value = {"(unseen)": rows[spec.unseen], "(missing)": rows[spec.missing]}
     for row in range(spec.rows):
         if row not in (spec.unseen, spec.missing):
-            found[data.dictionary("user").raw(row)] = rows[row]
-    return found
+            rows_by_value[data.dictionary("user").raw(row)] = rows[row]
+    return rows_by_value
 
 
 def test_the_same_data_set_is_copied_whole_also_when_it_is_gone(tmp_path):
@@ -126,7 +126,7 @@ def test_the_same_data_set_is_copied_whole_also_when_it_is_gone(tmp_path):
     data = Dataset.open((tmp_path / "data").rename(tmp_path / "moved"))
     engine = begun(data)
     report = init_from(tmp_path / "run", engine, data)
-    assert all(one["copied"] == one["rows"] for one in report["tables"].values())
+    assert all(counts["copied"] == counts["rows"] for counts in report["tables"].values())
 
 
 def test_buckets_match_where_they_are_as_many(tmp_path):
@@ -208,11 +208,13 @@ def test_a_warm_started_run_goes_on_from_its_own_checkpoint(tmp_path):
     calls = iter(range(100))
     with pytest.raises(StoppedError):
         train(now, config, tmp_path / "cut", hooks=Hooks(should_stop=lambda: next(calls) == 3))
-    said = []
-    again = train(now, config, tmp_path / "cut", resume=True, hooks=Hooks(on_message=said.append))
+    messages = []
+    again = train(
+        now, config, tmp_path / "cut", resume=True, hooks=Hooks(on_message=messages.append)
+    )
     assert again["weights_digest"] == whole["weights_digest"]
     assert again["init_from"] == whole["init_from"]
-    assert not any("copied from" in one for one in said)
+    assert not any("copied from" in counts for counts in messages)
     cold = small_run(tmp_path / "cold", now, *SETTINGS)
     assert cold["init_from"] is None
     assert cold["weights_digest"] != whole["weights_digest"]

@@ -35,16 +35,16 @@ def test_every_step_has_the_learning_rate_of_its_end(tmp_path, monkeypatch):
 def test_the_learning_curve_has_its_points_and_the_last_score_is_the_result(tmp_path):
     summary = train(clicks(), config(), tmp_path / "run")
     scored = lines(tmp_path / "run", "evaluation")
-    assert [one["share"] for one in scored] == [0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
-    assert [one["position"] for one in scored] == [128, 144, 176, 192, 224, 240]
-    assert [one["auc"] for one in summary["curve"]] == [one["auc"] for one in scored]
+    assert [line["share"] for line in scored] == [0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
+    assert [line["position"] for line in scored] == [128, 144, 176, 192, 224, 240]
+    assert [line["auc"] for line in summary["curve"]] == [line["auc"] for line in scored]
     for name in ("auc", "logloss", "normalized_entropy", "accuracy", "calibration"):
         assert summary[name] == scored[-1][name]
 
 
 def test_no_line_comes_twice(tmp_path):
     train(clicks(), config(), tmp_path / "run")
-    positions = [one["position"] for one in lines(tmp_path / "run", "training")]
+    positions = [line["position"] for line in lines(tmp_path / "run", "training")]
     assert positions == [*range(16, 241, 16)]
 
 
@@ -67,24 +67,24 @@ def test_training_ends_when_validation_has_not_got_better_so_often(tmp_path, mon
         return scores_of(next(losses) if part.name == "validation" else 0.1)
 
     monkeypatch.setattr(trainer, "evaluate", scored)
-    said = []
+    messages = []
     stop = ("early_stopping.every_inputs=32", "early_stopping.patience=2")
     settings = (*stop, "evaluate.at=[]")
     summary = train(
-        clicks(), config(*settings), tmp_path / "run", hooks=Hooks(on_message=said.append)
+        clicks(), config(*settings), tmp_path / "run", hooks=Hooks(on_message=messages.append)
     )
     assert summary["inputs_trained"] == 4 * 32
     assert parts == ["validation"] * 4 + ["evaluation"]
-    assert [one["share"] for one in summary["curve"]] == [128 / 240]
-    assert "did not improve 2 times in a row: training ends at input 128 of 240" in said[-1]
+    assert [line["share"] for line in summary["curve"]] == [128 / 240]
+    assert "did not improve 2 times in a row: training ends at input 128 of 240" in messages[-1]
 
 
 def test_scores_of_the_evaluation_part_do_not_steer(tmp_path):
     settings = ("early_stopping.every_inputs=32", "early_stopping.patience=100")
-    one = train(clicks(), config(*settings), tmp_path / "one")
+    first = train(clicks(), config(*settings), tmp_path / "first")
     other = train(clicks(), config(*settings, "evaluate.at=[]"), tmp_path / "other")
     plain = train(clicks(), config("evaluate.at=[]"), tmp_path / "plain")
-    assert one["weights_digest"] == other["weights_digest"] == plain["weights_digest"]
+    assert first["weights_digest"] == other["weights_digest"] == plain["weights_digest"]
 
 
 def test_early_stopping_without_a_validation_part_is_said_before_anything_begins(tmp_path):
@@ -112,8 +112,8 @@ def test_a_learning_rate_that_is_too_high_stops_the_run_and_nothing_ruined_is_sa
     settings = config("dense.lr=1e30", "embedding.lr=1e30", "checkpoint.every_inputs=16")
     with pytest.raises(DivergedError, match="Try a lower learning rate"):
         train(clicks(), settings, tmp_path / "run")
-    found = newest(tmp_path / "run" / "checkpoints")
-    assert found is None or found.step < 5
+    checkpoint = newest(tmp_path / "run" / "checkpoints")
+    assert checkpoint is None or checkpoint.step < 5
 
 
 @pytest.mark.parametrize("limit", [16, 240])  # found when the model is scored, or by the next step
@@ -179,8 +179,8 @@ def test_weights_of_a_data_set_reach_the_loss(tmp_path):
 
 def test_rows_in_float64_are_trained_with_a_dense_part_in_float64(tmp_path):
     summary = train(clicks(), config("embedding.storage=fp64"), tmp_path / "run")
-    found = newest(tmp_path / "run" / "checkpoints")
-    assert found.contents.tables[0].storage == "fp64"
+    checkpoint = newest(tmp_path / "run" / "checkpoints")
+    assert checkpoint.contents.tables[0].storage == "fp64"
     assert summary["auc"] is not None
 
 

@@ -33,26 +33,26 @@ def predictions(draw, score=USUAL, least=0):
     return logits.astype("f4"), labels.astype("f4"), weights.astype("f4") if weighted else None
 
 
-def scores_of(given, mode="exact", cuts=()):
+def scores_of(sample, mode="exact", cuts=()):
     metrics = Metrics(mode)
-    edges = [0, *sorted(cuts), len(given[0])]
+    edges = [0, *sorted(cuts), len(sample[0])]
     for start, stop in pairwise(edges):
-        metrics.add(*(None if one is None else one[start:stop] for one in given))
+        metrics.add(*(None if values is None else values[start:stop] for values in sample))
     return metrics.result()
 
 
-def _masses(given):
-    _, labels, weights = given
+def _masses(sample):
+    _, labels, weights = sample
     weights = np.ones_like(labels) if weights is None else weights
     return float(weights[labels == 0].sum()), float(weights[labels == 1].sum())
 
 
 @pytest.mark.parametrize("mode", ["exact", "bounded"])
-@given(given=predictions())
-def test_values_are_those_of_scikit_learn(given, mode):
-    logits, labels, weights = given
-    scores = scores_of(given, mode)
-    negative, positive = _masses(given)
+@given(sample=predictions())
+def test_values_are_those_of_scikit_learn(sample, mode):
+    logits, labels, weights = sample
+    scores = scores_of(sample, mode)
+    negative, positive = _masses(sample)
     assert (scores["inputs"], scores["positives"]) == (len(labels), int(labels.sum()))
     if negative + positive == 0:
         assert (
@@ -84,11 +84,11 @@ def test_values_are_those_of_scikit_learn(given, mode):
         assert scores["calibration"] is None
 
 
-@given(given=predictions(EXTREME, least=1))
-def test_extreme_scores_lose_nothing(given):
-    logits, labels, weights = given
-    scores = scores_of(given)
-    if sum(_masses(given)) == 0:
+@given(sample=predictions(EXTREME, least=1))
+def test_extreme_scores_lose_nothing(sample):
+    logits, labels, weights = sample
+    scores = scores_of(sample)
+    if sum(_masses(sample)) == 0:
         return
     losses = torch.nn.functional.binary_cross_entropy_with_logits(
         torch.from_numpy(logits).double(), torch.from_numpy(labels).double(), reduction="none"
@@ -100,8 +100,8 @@ def test_extreme_scores_lose_nothing(given):
 @pytest.mark.parametrize("score", [FEW, ANY, EXTREME], ids=["ties", "any", "extreme"])
 @given(data=st.data())
 def test_the_stated_error_of_the_bounded_auc_holds(score, data):
-    given = data.draw(predictions(score))
-    exact, bounded = scores_of(given), scores_of(given, "bounded")
+    sample = data.draw(predictions(score))
+    exact, bounded = scores_of(sample), scores_of(sample, "bounded")
     if exact["auc"] is None:
         assert bounded["auc"] is bounded["auc_error"] is None
     else:
@@ -121,11 +121,11 @@ def test_the_error_of_the_bounded_auc_is_small_for_click_scores():
 @pytest.mark.parametrize("block", [1, 7, 1 << 16])
 @given(data=st.data())
 def test_batches_cut_anywhere_give_the_same_bits(mode, block, data):
-    given = data.draw(predictions(EXTREME))
-    cuts = data.draw(st.lists(st.integers(0, len(given[0])), max_size=5))
+    sample = data.draw(predictions(EXTREME))
+    cuts = data.draw(st.lists(st.integers(0, len(sample[0])), max_size=5))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_BLOCK", block)
-        assert scores_of(given, mode, cuts) == scores_of(given, mode)
+        assert scores_of(sample, mode, cuts) == scores_of(sample, mode)
 
 
 def test_weights_of_one_change_nothing_and_more_can_be_added_after_a_result():
@@ -139,25 +139,27 @@ def test_weights_of_one_change_nothing_and_more_can_be_added_after_a_result():
 
 
 @pytest.mark.parametrize("share", [0.03, 0.5, 0.97])
-@pytest.mark.parametrize(("weighted", "kept", "more"), [(False, 4, 4), (True, 8, 36)])
-def test_memory_is_what_is_stated(share, weighted, kept, more):
+@pytest.mark.parametrize(("weighted", "kept_scores", "more"), [(False, 4, 4), (True, 8, 36)])
+def test_memory_is_what_is_stated(share, weighted, kept_scores, more):
     n, draw = 500_000, np.random.default_rng(0)
-    given = [draw.normal(size=n).astype("f4"), (draw.random(n) < share).astype("f4")]
+    sample = [draw.normal(size=n).astype("f4"), (draw.random(n) < share).astype("f4")]
     weights = draw.random(n).astype("f4") if weighted else None
     metrics, constant = Metrics(), 2 << 20
     tracemalloc.start()
     try:
         for start in range(0, n, 50_000):
             some = slice(start, start + 50_000)
-            metrics.add(*(one[some] for one in given), None if weights is None else weights[some])
+            metrics.add(
+                *(values[some] for values in sample), None if weights is None else weights[some]
+            )
         now, _ = tracemalloc.get_traced_memory()
         tracemalloc.reset_peak()
         metrics.result()
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert now < kept * n + constant
-    assert peak < (kept + more) * n + constant
+    assert now < kept_scores * n + constant
+    assert peak < (kept_scores + more) * n + constant
 
 
 def test_a_buffer_may_be_used_again():

@@ -20,8 +20,10 @@ from slipstream.training.predict import predict_rows
 def packed(run, data, part="evaluation"):
     """The probabilities of a packed part."""
     opened = open_run(run, data)
-    made = predictions(opened.engine, opened.placement, data.parts[part], 128)
-    return torch.cat([torch.sigmoid(logits[: batch.n_valid]) for batch, logits in made]).numpy()
+    predictions_made = predictions(opened.engine, opened.placement, data.parts[part], 128)
+    return torch.cat(
+        [torch.sigmoid(logits[: batch.n_valid]) for batch, logits in predictions_made]
+    ).numpy()
 
 
 def predicted(run, spec, *files, **options):
@@ -52,8 +54,8 @@ def test_criteo_rows_with_and_without_label_are_as_packed(criteo, tmp_path):
 def test_several_files_come_one_after_the_other(criteo, tmp_path):
     folder, data, rows = criteo
     files = [write(tmp_path / "1.tsv", rows[:100]), write(tmp_path / "2.tsv", rows[100:])]
-    made = predicted(folder / "run", log_spec("criteo", {}), *files, batch_size=33)
-    np.testing.assert_allclose(made, packed(folder / "run", data), atol=1e-6)
+    predictions_made = predicted(folder / "run", log_spec("criteo", {}), *files, batch_size=33)
+    np.testing.assert_allclose(predictions_made, packed(folder / "run", data), atol=1e-6)
 
 
 def test_a_bad_row_is_an_error_with_its_place_or_nan_in_its_place(criteo, tmp_path):
@@ -64,20 +66,24 @@ def test_a_bad_row_is_an_error_with_its_place_or_nan_in_its_place(criteo, tmp_pa
     spec = log_spec("criteo", {})
     with pytest.raises(DataError, match=r"bad\.tsv, line 4: column 'C7' has 'XYZ'"):
         predicted(folder / "run", spec, file)
-    said = []
-    made = predicted(folder / "run", spec, file, bad_rows="skip", warn=said.append)
-    assert np.flatnonzero(np.isnan(made)).tolist() == [3, 7]
-    good = ~np.isnan(made)
-    np.testing.assert_allclose(made[good], packed(folder / "run", data)[good], atol=1e-6)
-    assert said[-1] == "2 rows could not be read: their predictions are nan."
+    messages = []
+    predictions_made = predicted(folder / "run", spec, file, bad_rows="skip", warn=messages.append)
+    assert np.flatnonzero(np.isnan(predictions_made)).tolist() == [3, 7]
+    good = ~np.isnan(predictions_made)
+    np.testing.assert_allclose(
+        predictions_made[good], packed(folder / "run", data)[good], atol=1e-6
+    )
+    assert messages[-1] == "2 rows could not be read: their predictions are nan."
 
 
 def test_values_never_seen_and_missing_ones_are_predicted(criteo, tmp_path):
     folder = criteo[0]
     new = [["", *[""] * 39], ["", *[""] * 13, *["ffffffff"] * 26]]
-    made = predicted(folder / "run", log_spec("criteo", {}), write(tmp_path / "new.tsv", new))
-    assert np.isfinite(made).all()
-    assert made[0] != made[1]
+    predictions_made = predicted(
+        folder / "run", log_spec("criteo", {}), write(tmp_path / "new.tsv", new)
+    )
+    assert np.isfinite(predictions_made).all()
+    assert predictions_made[0] != predictions_made[1]
 
 
 def test_avazu_rows_with_and_without_the_click_column(tmp_path):
@@ -90,8 +96,8 @@ def test_avazu_rows_with_and_without_the_click_column(tmp_path):
     expected = packed(tmp_path / "run", data)
     np.testing.assert_allclose(predicted(tmp_path / "run", spec, new), expected, atol=1e-6)
     bare = [[*line[:1], *line[2:]] for line in (lines[0], *lines[-100:])]
-    made = predicted(tmp_path / "run", spec, write(tmp_path / "bare.csv", bare, ","))
-    np.testing.assert_allclose(made, expected, atol=1e-6)
+    predictions_made = predicted(tmp_path / "run", spec, write(tmp_path / "bare.csv", bare, ","))
+    np.testing.assert_allclose(predictions_made, expected, atol=1e-6)
 
 
 SCHEMA = {
@@ -138,11 +144,11 @@ def test_tables_with_lists_text_and_hours_are_as_packed(ending, tmp_path):
     small_run(tmp_path / "run", data)
     spec = log_spec("table", {"schema": schema_file(tmp_path, **SCHEMA)})
     without = frame[-160:].drop("click", "weight")
-    made = predicted(tmp_path / "run", spec, save(without, "new"))
-    np.testing.assert_allclose(made, packed(tmp_path / "run", data), atol=1e-6)
+    predictions_made = predicted(tmp_path / "run", spec, save(without, "new"))
+    np.testing.assert_allclose(predictions_made, packed(tmp_path / "run", data), atol=1e-6)
     # Rows keep their order, whatever their times are.
     again = predicted(tmp_path / "run", spec, save(without.reverse(), "turned"))
-    np.testing.assert_allclose(again[::-1], made, atol=1e-6)
+    np.testing.assert_allclose(again[::-1], predictions_made, atol=1e-6)
 
 
 def test_another_transform_of_a_dense_value_is_an_error(tmp_path):
@@ -184,5 +190,5 @@ def test_rows_of_a_raw_log_of_built_in_data_are_as_packed(tmp_path):
     data = Dataset.open(synthesize(Recipe("criteo-kaggle", rows=500), tmp_path / "data"))
     log = write_raw(Recipe("criteo-kaggle", rows=500), tmp_path / "log.tsv")
     small_run(tmp_path / "run", data)
-    made = predicted(tmp_path / "run", log_spec("criteo", {}), log)
-    np.testing.assert_allclose(made[-50:], packed(tmp_path / "run", data), atol=1e-6)
+    predictions_made = predicted(tmp_path / "run", log_spec("criteo", {}), log)
+    np.testing.assert_allclose(predictions_made[-50:], packed(tmp_path / "run", data), atol=1e-6)

@@ -37,7 +37,7 @@ with tempfile.NamedTemporaryFile() as told:
 @pytest.mark.process
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="only glibc has arenas")
 def test_threads_share_a_few_arenas_so_that_trainings_of_a_process_keep_no_more_each_time():
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", MANY_THREADS], capture_output=True, text=True, check=True
     )
-    assert 1 < int(told.stdout) <= 4
+    assert 1 < int(output.stdout) <= 4

@@ -35,10 +35,10 @@ def test_it_is_the_metrics_of_the_last_inputs_also_after_a_restart(
         stretch = slice(start, start + size)
         if later and weights is not None:
             padded = slice(start, start + size + 3)
-            recent.later(logits[padded], labels[padded], weights[padded], size)
+            recent.add_later(logits[padded], labels[padded], weights[padded], size)
         else:
-            given = None if weights is None else weights[stretch]
-            recent.add(logits[stretch], labels[stretch], given)
+            weights_of_batch = None if weights is None else weights[stretch]
+            recent.add(logits[stretch], labels[stretch], weights_of_batch)
         start += size
     metrics = Metrics()
     tail = slice(max(total - window, 0), total)
@@ -64,9 +64,9 @@ def test_padding_of_what_was_taken_for_later_does_not_count_whichever_has_some()
     logits, labels, weights = torch.tensor([[1.0, 2.0], [1.0, 0.0], [0.5, 0.25]])
     at_once, later = Recent(9), Recent(9)
     for padded in range(3):
-        three = [torch.cat([one, one.flip(0)]) for one in (logits, labels, weights)]
+        three = [torch.cat([values, values.flip(0)]) for values in (logits, labels, weights)]
         three[padded] = three[padded][:2]
         at_once.add(logits, labels, weights)
-        later.later(*three, 2)
-        later.later(*(one[:0] for one in three), 0)
+        later.add_later(*three, 2)
+        later.add_later(*(values[:0] for values in three), 0)
     assert later.result() == at_once.result()

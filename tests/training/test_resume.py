@@ -24,14 +24,14 @@ SETTINGS = (
 
 
 class Counted:
-    """Says stop when it is asked for the nth time, and from then on."""
+    """Returns True when it is called for the nth time, and from then on."""
 
     def __init__(self, nth):
-        self.nth, self.asked = nth, 0
+        self.nth, self.calls = nth, 0
 
     def __call__(self):
-        self.asked += 1
-        return self.asked >= self.nth
+        self.calls += 1
+        return self.calls >= self.nth
 
 
 def test_stopped_whenever_it_asks_also_within_evaluations_it_ends_the_same(tmp_path):
@@ -66,12 +66,14 @@ def test_stopped_again_and_again_it_comes_to_its_end(tmp_path):
 
 
 def test_a_run_that_has_ended_is_left_as_it_is(tmp_path):
-    said = []
+    messages = []
     first = train(clicks(), config(), tmp_path)
     files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
-    again = train(clicks(), config(), tmp_path, resume=True, hooks=Hooks(on_message=said.append))
+    again = train(
+        clicks(), config(), tmp_path, resume=True, hooks=Hooks(on_message=messages.append)
+    )
     assert json.dumps(again) == json.dumps(first)
-    assert said == [f"The run in {tmp_path} has already ended."]
+    assert messages == [f"The run in {tmp_path} has already ended."]
     now = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
     assert now == files
 
@@ -84,11 +86,11 @@ def test_more_epochs_go_on_from_the_end_and_are_those_of_a_longer_run(tmp_path):
     assert second["weights_digest"] == longer["weights_digest"] != first["weights_digest"]
     assert second["auc"] == longer["auc"]
     assert Run(tmp_path / "run").config.epochs == 2
-    shares = [round(one["share"], 3) for one in second["curve"]]
+    shares = [round(point["share"], 3) for point in second["curve"]]
     assert shares == [0.267, 0.3, 0.367, 0.4, 0.467, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
-    scored = [one["position"] for one in lines(tmp_path / "run", "evaluation")]
+    scored = [point["position"] for point in lines(tmp_path / "run", "evaluation")]
     assert scored == [128, 144, 176, 192, 224, 240, 288, 336, 384, 432, 480]
-    positions = [one["position"] for one in lines(tmp_path / "run", "training")]
+    positions = [point["position"] for point in lines(tmp_path / "run", "training")]
     assert positions == sorted(set(positions))
 
 
@@ -97,16 +99,16 @@ def test_more_epochs_after_a_stop_are_those_of_a_longer_run_from_there(tmp_path)
     longer = train(dataset, config(epochs=3), tmp_path / "whole")
     with pytest.raises(StoppedError):
         train(dataset, config(), tmp_path / "run", hooks=Hooks(should_stop=Counted(5)))
-    said = []
+    messages = []
     again = train(
         dataset,
         config(epochs=3),
         tmp_path / "run",
         resume=True,
-        hooks=Hooks(on_message=said.append),
+        hooks=Hooks(on_message=messages.append),
     )
     assert again["weights_digest"] == longer["weights_digest"]
-    assert any("now ends at input 720 instead of 240" in text for text in said)
+    assert any("now ends at input 720 instead of 240" in text for text in messages)
 
 
 def test_fewer_epochs_than_are_done_are_said_and_nothing_changes(tmp_path):
@@ -122,16 +124,16 @@ def test_a_run_that_was_ended_by_validation_stays_ended(tmp_path):
     settings = (*settings, "embedding.lr=0")
     first = train(clicks(), config(*settings), tmp_path)
     assert first["inputs_trained"] == 32
-    said = []
+    messages = []
     again = train(
         clicks(),
         config(*settings, epochs=2),
         tmp_path,
         resume=True,
-        hooks=Hooks(on_message=said.append),
+        hooks=Hooks(on_message=messages.append),
     )
     assert again["inputs_trained"] == 32
-    assert "training has ended" in said[-1]
+    assert "training has ended" in messages[-1]
 
 
 def test_killed_before_the_first_checkpoint_it_begins_at_the_start_and_says_so(tmp_path):
@@ -140,9 +142,11 @@ def test_killed_before_the_first_checkpoint_it_begins_at_the_start_and_says_so(t
     run.folder.mkdir()
     run.begin(Run(tmp_path / "whole").config)
     (run.folder / "metrics.jsonl").write_text('{"kind": "training", "position": 16}\n{"ki')
-    said = []
-    again = train(clicks(), config(), run.folder, resume=True, hooks=Hooks(on_message=said.append))
-    assert said == ["No checkpoint has been saved yet: training begins at the start."]
+    messages = []
+    again = train(
+        clicks(), config(), run.folder, resume=True, hooks=Hooks(on_message=messages.append)
+    )
+    assert messages == ["No checkpoint has been saved yet: training begins at the start."]
     assert again["weights_digest"] == wanted["weights_digest"]
     assert outcome(run.folder) == outcome(tmp_path / "whole")
 
@@ -155,18 +159,18 @@ def stopped_run(folder, *, nth=12):
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(tmp_path):
     wanted = train(clicks(), config(*SETTINGS), tmp_path / "whole")
     stopped_run(tmp_path / "run", nth=29)
-    found = newest(tmp_path / "run" / "checkpoints")
-    (found.path / "dense.safetensors").write_bytes(b"damaged")
-    said = []
+    checkpoint = newest(tmp_path / "run" / "checkpoints")
+    (checkpoint.path / "dense.safetensors").write_bytes(b"damaged")
+    messages = []
     again = train(
         clicks(),
         config(*SETTINGS),
         tmp_path / "run",
         resume=True,
-        hooks=Hooks(on_message=said.append),
+        hooks=Hooks(on_message=messages.append),
     )
-    assert str(found.path) in said[0]
-    assert "The one before it is used" in said[0]
+    assert str(checkpoint.path) in messages[0]
+    assert "The one before it is used" in messages[0]
     assert again["weights_digest"] == wanted["weights_digest"]
     assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
 
@@ -180,23 +184,25 @@ def test_if_all_are_damaged_that_is_an_error_and_nothing_is_begun_anew(tmp_path)
 
 
 def test_another_data_set_is_refused(tmp_path):
-    one, other = (
+    dataset, other = (
         Dataset.open(synthesize(Recipe(rows=300, seed=seed), tmp_path / f"{seed}"))
         for seed in (0, 1)
     )
     with pytest.raises(StoppedError):
-        train(one, config(), tmp_path / "run", hooks=Hooks(should_stop=Counted(5)))
+        train(dataset, config(), tmp_path / "run", hooks=Hooks(should_stop=Counted(5)))
     with pytest.raises(ConfigError, match="was started with another data set"):
         train(other, config(), tmp_path / "run", resume=True)
-    train(one, config(), tmp_path / "run", resume=True)
+    train(dataset, config(), tmp_path / "run", resume=True)
 
 
 def test_metrics_that_were_lost_are_said(tmp_path):
     stopped_run(tmp_path)
     (tmp_path / "metrics.jsonl").unlink()
-    said = []
-    train(clicks(), config(*SETTINGS), tmp_path, resume=True, hooks=Hooks(on_message=said.append))
-    assert "metrics.jsonl has lost lines" in said[-1]
+    messages = []
+    train(
+        clicks(), config(*SETTINGS), tmp_path, resume=True, hooks=Hooks(on_message=messages.append)
+    )
+    assert "metrics.jsonl has lost lines" in messages[-1]
     assert lines(tmp_path)[0]["position"] > 40
 
 

@@ -65,19 +65,19 @@ def test_split_batches_equal_plain_ones_step_by_step_in_float64(model, optimizer
     plain, its_plans = stepping(keys_of("plain", model, *settings), dataset)
     split, plans = stepping(keys_of("hotline", model, *settings), dataset)
     parted = 0
-    for one, two in zip(its_plans, plans, strict=True):
-        parted += bool(two.parts)
-        split.tables.prepare(two)
-        losses = [plain.forward(one).loss, split.forward(two).loss]
+    for plan, parted_plan in zip(its_plans, plans, strict=True):
+        parted += bool(parted_plan.parts)
+        split.tables.prepare(parted_plan)
+        losses = [plain.forward(plan).loss, split.forward(parted_plan).loss]
         assert losses[0] == pytest.approx(losses[1], abs=1e-9)
-        plain.move(one)
-        split.move(two)
+        plain.move(plan)
+        split.move(parted_plan)
         split.tables.flush()
         for left, right in zip(plain.tables.stores, split.tables.stores, strict=True):
             for name, values in left.views.items():
-                ours = torch.from_numpy(right.views[name].copy())
-                theirs = torch.from_numpy(values.copy())
-                torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+                expected = torch.from_numpy(right.views[name].copy())
+                actual = torch.from_numpy(values.copy())
+                torch.testing.assert_close(expected, actual, rtol=1e-9, atol=1e-9)
         weights = zip(plain.dense.model.parameters(), split.dense.model.parameters(), strict=True)
         for left, right in weights:
             torch.testing.assert_close(left, right, rtol=1e-9, atol=1e-9)
@@ -103,18 +103,20 @@ def test_hot_and_cold_apart_is_the_same_in_one_tier_and_in_two(model, tmp_path):
     two = train(dataset, keys_of("fae", model, *settings), tmp_path / "two")
     rows = sum(table.rows for table in dataset.schema.tables)
     assert 0 < two["hot_rows"] < rows, "there are hot inputs and cold ones"
-    one = train(dataset, keys_of("fae", model, *settings, "placement.kind=slow"), tmp_path / "one")
-    assert two["weights_digest"] == one["weights_digest"]
+    slow = train(
+        dataset, keys_of("fae", model, *settings, "placement.kind=slow"), tmp_path / "slow"
+    )
+    assert two["weights_digest"] == slow["weights_digest"]
 
 
 @pytest.mark.parametrize("name", ["fast", "hotline"])
 def test_stopped_and_resumed_also_with_another_strategy(name, tmp_path):
     dataset, keys = skewed(300), keys_of(name, "dlrm", "epochs=2")
     whole = train(dataset, keys, tmp_path / "whole")
-    for number, asked in enumerate((1, 7, 20)):
+    for number, stop in enumerate((1, 7, 20)):
         run = tmp_path / f"run{number}"
         with pytest.raises(StoppedError):
-            train(dataset, keys, run, hooks=stop_after(asked))
+            train(dataset, keys, run, hooks=stop_after(stop))
         again = train(dataset, keys, run, resume=True)
         assert again["inputs_trained"] == whole["inputs_trained"]
         assert again["weights_digest"] == whole["weights_digest"]

@@ -18,10 +18,10 @@ def taobao(tmp_path_factory) -> Dataset:
 
 @pytest.mark.parametrize("model", SIZES)
 def test_it_grows_with_the_batch_and_takes_no_memory(model, taobao):
-    made = without_values(lambda: build_model(model, taobao.schema, lengths=longest(taobao)))
-    assert {one.device.type for one in made.parameters()} == {"meta"}
+    model = without_values(lambda: build_model(model, taobao.schema, lengths=longest(taobao)))
+    assert {parameter.device.type for parameter in model.parameters()} == {"meta"}
     dense = len(taobao.schema.dense)
-    small, large = (step_bytes(made, n, dense=dense, half=False) for n in (10**5, 10**6))
+    small, large = (step_bytes(model, n, dense=dense, half=False) for n in (10**5, 10**6))
     assert 9.5 < large / small < 10.5
 
 
@@ -41,6 +41,6 @@ def test_a_step_that_can_be_counted_by_hand():
 
     model = Square()
     model.layout = Nothing()
-    found = step_bytes(model, 1000, dense=10, half=False)
+    bytes_ = step_bytes(model, 1000, dense=10, half=False)
     # The forward pass saves the dense values and their squares; gradients have the same size.
-    assert 3 * 40_000 <= found <= 5 * 40_000
+    assert 3 * 40_000 <= bytes_ <= 5 * 40_000

@@ -40,9 +40,9 @@ def whole(nursery, clicks, tmp_path_factory):
     return run
 
 
-def pasted(said):
+def pasted(output):
     """The words of the command that a stopped run prints, as a shell reads them."""
-    command = said.strip().rpartition(": ")[2]
+    command = output.strip().rpartition(": ")[2]
     words = shlex.split(command)
     assert words[0] == "slipstream"
     return words[1:]
@@ -119,7 +119,7 @@ def test_what_may_change_on_resume_may_and_the_rest_is_named(nursery, clicks, wh
     assert ended.status == 2
     assert "was started with another seed, dense.lr, which cannot change" in ended.output
     free = ("threads=1", "checkpoint.every_inputs=2000")
-    words = [word for one in free for word in ("--set", one)]
+    words = [word for setting in free for word in ("--set", setting)]
     ended = nursery.run("train", clicks, "--resume", "--out", run, *words, "--epochs", 2)
     assert ended.status == 0, ended.output
     assert Config.read(run / "config.yaml").checkpoint.every_inputs == 2000

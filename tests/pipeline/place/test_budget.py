@@ -31,11 +31,13 @@ def shared_out(budget, keep=True, batch_size=64, window=2):
 
 @given(st.integers(0, 60_000), st.booleans())
 def test_what_is_given_out_never_exceeds_the_budget_but_for_a_slot_each(budget, keep):
-    made = shared_out(budget, keep)
+    tier_sizes = shared_out(budget, keep)
     sizes = row_bytes(LAYOUT)
-    taken = sum(tier_size.slots * size for tier_size, size in zip(made, sizes, strict=True))
-    assert taken <= max(budget, 0) + sum(sizes)
-    for tier_size, group in zip(made, LAYOUT.groups, strict=True):
+    used_bytes = sum(
+        tier_size.slots * size for tier_size, size in zip(tier_sizes, sizes, strict=True)
+    )
+    assert used_bytes <= max(budget, 0) + sum(sizes)
+    for tier_size, group in zip(tier_sizes, LAYOUT.groups, strict=True):
         assert 1 <= tier_size.slots <= group.rows
         assert len(tier_size.keep) <= tier_size.slots
 
@@ -50,39 +52,39 @@ def test_the_rows_with_the_most_accesses_a_byte_stay():
 def test_beside_what_stays_there_is_room_for_more_than_a_window_needs():
     random = np.random.default_rng(0)
     wide, _ = shared_out(20_000)
-    kept = set(wide.keep.tolist())
+    kept_rows = set(wide.keep.tolist())
     chance = {name: counts(name) / counts(name).sum() for name in ("a", "b")}
     for _ in range(200):
         rows = set(random.choice(1000, 128, p=chance["a"]).tolist())
         rows |= {1000 + row for row in random.choice(50, 128, p=chance["b"]).tolist()}
-        assert len(rows - kept) <= wide.slots - len(wide.keep)
+        assert len(rows - kept_rows) <= wide.slots - len(wide.keep)
 
 
 def test_as_many_rows_that_do_not_stay_are_expected_as_come_on_average():
     random, inputs = np.random.default_rng(0), int(counts("a").sum())
-    made = shared_out(20_000)
-    expected, _ = rows_beside(Popularity.of(LAYOUT, counts), made, inputs, 128)
-    kept, found = set(made[0].keep.tolist()), []
+    tier_sizes = shared_out(20_000)
+    expected, _ = rows_beside(Popularity.of(LAYOUT, counts), tier_sizes, inputs, 128)
+    kept_rows, beside = set(tier_sizes[0].keep.tolist()), []
     share = {name: counts(name) / counts("a").sum() for name in ("a", "b")}
     for _ in range(400):
         rows = set(random.choice(1000, 128, p=share["a"]).tolist())
         rows |= {
             1000 + row for row in np.flatnonzero(random.random(50) < 1 - (1 - share["b"]) ** 128)
         }
-        found.append(len(rows - kept))
-    assert expected == pytest.approx(np.mean(found), abs=4 * np.std(found) / 20)
+        beside.append(len(rows - kept_rows))
+    assert expected == pytest.approx(np.mean(beside), abs=4 * np.std(beside) / 20)
     all_of_it = shared_out(budget_bytes("100%", LAYOUT))
     assert rows_beside(Popularity.of(LAYOUT, counts), all_of_it, inputs, 128) == [0, 0]
 
 
 def test_lookups_of_rows_that_do_not_stay_are_expected_as_often_as_they_are_counted():
     popularity, inputs = Popularity.of(LAYOUT, counts), int(counts("a").sum())
-    made = shared_out(20_000)
-    found = lookups_beside(popularity, made, inputs, 128)
-    for tier_size, accesses, one in zip(made, popularity.accesses, found, strict=True):
+    tier_sizes = shared_out(20_000)
+    lookups = lookups_beside(popularity, tier_sizes, inputs, 128)
+    for tier_size, accesses, expected in zip(tier_sizes, popularity.accesses, lookups, strict=True):
         others = np.delete(accesses, tier_size.keep)
-        assert one == pytest.approx(others.sum() / inputs * 128)
-    assert found[0] > rows_beside(popularity, made, inputs, 128)[0], "some rows come twice"
+        assert expected == pytest.approx(others.sum() / inputs * 128)
+    assert lookups[0] > rows_beside(popularity, tier_sizes, inputs, 128)[0], "some rows come twice"
     nothing = shared_out(20_000, keep=False)
     assert lookups_beside(popularity, nothing, inputs, inputs)[0] == popularity.accesses[0].sum()
 

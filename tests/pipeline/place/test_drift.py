@@ -47,8 +47,8 @@ def _hit_rates(dataset, config):
         for counts, group in zip(uses, plan.groups, strict=True):
             counts[group.touched.rows.numpy()] += 1
         if plan.step in bounds:
-            kept = sum(int(n[rows].sum()) for n, rows in zip(uses, popular, strict=True))
-            recomputed.append(kept / sum(int(counts.sum()) for counts in uses))
+            hits_kept = sum(int(n[rows].sum()) for n, rows in zip(uses, popular, strict=True))
+            recomputed.append(hits_kept / sum(int(counts.sum()) for counts in uses))
             popular = [
                 _top(n, len(tier_size.keep)) for n, tier_size in zip(uses, tier_sizes, strict=True)
             ]

@@ -54,7 +54,7 @@ def test_any_budget_from_the_least_on_fits_every_batch(dataset, model, batch_siz
     least = least_bytes(rows.sizes, largest)
     budget = data.draw(st.just(least) | st.integers(least, max(least, 2 * rows.bytes)))
     window, keep = data.draw(st.integers(1, 9)), data.draw(st.booleans())
-    made = divide_among(
+    tier_sizes = divide_among(
         rows,
         len(dataset.train),
         budget,
@@ -62,16 +62,22 @@ def test_any_budget_from_the_least_on_fits_every_batch(dataset, model, batch_siz
         window_inputs=batch_size * window,
         needed=needed,
     )
-    used = sum(tier_size.slots * size for tier_size, size in zip(made, rows.sizes, strict=True))
+    used = sum(
+        tier_size.slots * size for tier_size, size in zip(tier_sizes, rows.sizes, strict=True)
+    )
     assert used <= budget
-    planner = Planner(Tiered(layout, singles, made, window))
+    planner = Planner(Tiered(layout, singles, tier_sizes, window))
     assert [plan.oversized_batch for plan in planner.plans(batches)] == [False] * len(batches)
     assert too_small_for_some(rows.sizes, largest, least - 1)
     less = data.draw(st.integers(0, least - 1))
-    made = divide_among(rows, 1, less, keep=keep, window_inputs=batch_size * window, needed=needed)
-    used = sum(tier_size.slots * size for tier_size, size in zip(made, rows.sizes, strict=True))
+    tier_sizes = divide_among(
+        rows, 1, less, keep=keep, window_inputs=batch_size * window, needed=needed
+    )
+    used = sum(
+        tier_size.slots * size for tier_size, size in zip(tier_sizes, rows.sizes, strict=True)
+    )
     assert used <= less + sum(rows.sizes), "a slot each there always is"
-    planner = Planner(Tiered(layout, singles, made, window))
+    planner = Planner(Tiered(layout, singles, tier_sizes, window))
     assert len(list(planner.plans(batches))) == len(batches)
 
 
@@ -87,10 +93,14 @@ def test_the_least_that_works_is_that_of_the_full_batch_with_the_fewest_rows(dat
     needed = count_working_set(layout, singles, batches)
     trace = rows_of_batches(layout, singles, batches)
     bytes_of = [
-        sum(len(group[n]) * one for group, one in zip(trace, rows.sizes, strict=True))
+        sum(len(group[n]) * size for group, size in zip(trace, rows.sizes, strict=True))
         for n in range(len(batches))
     ]
-    full = [b for b, one in zip(bytes_of, batches, strict=True) if one.n_valid == one.capacity]
+    full = [
+        size
+        for size, batch in zip(bytes_of, batches, strict=True)
+        if batch.n_valid == batch.capacity
+    ]
     assert needed.smallest_bytes == min(full or bytes_of)
     assert too_small_for_all(rows.sizes, needed, needed.smallest_bytes) is None
 
@@ -136,11 +146,13 @@ def test_the_least_fits_every_batch_also_apart_and_with_rows_that_are_chosen(
     least = least_bytes(row_bytes(layout), working_set(keys, layout, dataset).largest)
     keys = keys.with_settings([f"placement.fast_memory={int(more * least)}B"])
     check(keys, dataset)
-    made = tier_sizes_of(keys, layout, dataset)
+    tier_sizes = tier_sizes_of(keys, layout, dataset)
     sizes = row_bytes(layout)
-    assert sum(r.slots * size for r, size in zip(made, sizes, strict=True)) <= int(more * least)
-    order = build.run_order(keys, layout, dataset, made)
-    planner = Planner(placement_for(keys, layout, dataset, made))
+    assert sum(r.slots * size for r, size in zip(tier_sizes, sizes, strict=True)) <= int(
+        more * least
+    )
+    order = build.run_order(keys, layout, dataset, tier_sizes)
+    planner = Planner(placement_for(keys, layout, dataset, tier_sizes))
     trained = 0
     with Loader(dataset.train, batch_size, order=order) as loader:
         for plan in planner.plans(loader):
@@ -158,8 +170,8 @@ def test_cold_inputs_bring_more_rows_than_inputs_at_random():
     many = {"keep": True, "batch_size": 16, "window": 2}
     budget = budget_bytes("60%", layout)
     plain, apart = (
-        divide_budget(layout, dataset.counts, len(dataset.train), budget, **many, apart=one)
-        for one in (False, True)
+        divide_budget(layout, dataset.counts, len(dataset.train), budget, **many, apart=is_apart)
+        for is_apart in (False, True)
     )
     assert sum(len(tier_size.keep) for tier_size in apart) < sum(
         len(tier_size.keep) for tier_size in plain

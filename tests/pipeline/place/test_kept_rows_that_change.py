@@ -40,16 +40,16 @@ def batches(count, size, seed, drift=0):
 @given(
     size=st.integers(1, 6),
     window=st.integers(1, 5),
-    kept=st.integers(0, 12),
+    kept_share=st.integers(0, 12),
     every=st.integers(1, 4),
     first=st.integers(0, 5),
     decay=st.sampled_from([0.0, 0.5, 1.0]),
     split=st.booleans(),
     seed=st.integers(0, 9),
 )
-def test_plans_hold_whatever_is_chosen(size, window, kept, every, first, decay, split, seed):
-    tier_size = TierSize(kept + 2 * size + 1, np.arange(kept, dtype=np.int64))
-    refresh = Refresh(first, every, [kept], decay)
+def test_plans_hold_whatever_is_chosen(size, window, kept_share, every, first, decay, split, seed):
+    tier_size = TierSize(kept_share + 2 * size + 1, np.arange(kept_share, dtype=np.int64))
+    refresh = Refresh(first, every, [kept_share], decay)
     tiered = Tiered(LAYOUT, SINGLES, [tier_size], window, refresh=refresh, split=split)
     (moves,) = tiered.resident_rows()
     row_of = dict(zip(moves.slots.tolist(), moves.rows.tolist(), strict=True))
@@ -57,19 +57,19 @@ def test_plans_hold_whatever_is_chosen(size, window, kept, every, first, decay, 
     given_batches = list(batches(25, size, seed, drift=2))
     placed = list(tiered.place(given_batches, 1, update=True))
     assert len(placed) == 25
-    for step, (one, asked) in enumerate(zip(placed, given_batches, strict=True), start=1):
-        (group,) = one.groups
+    for step, (plan, batch) in enumerate(zip(placed, given_batches, strict=True), start=1):
+        (group,) = plan.groups
         slots = group.slots.T.tolist()
-        wanted = (one.batch.ids + torch.tensor([0, ROWS[0]])).tolist()
-        if one.parts:  # the first part has everything before anything comes
-            (popular,) = one.parts
+        wanted = (plan.batch.ids + torch.tensor([0, ROWS[0]])).tolist()
+        if plan.parts:  # the first part has everything before anything comes
+            (popular,) = plan.parts
             assert 0 < popular < size
             assert [[row_of[s] for s in some] for some in slots[:popular]] == wanted[:popular]
-        assert sorted(one.batch.numbers.tolist()) == asked.numbers.tolist()
+        assert sorted(plan.batch.numbers.tolist()) == batch.numbers.tolist()
         for row, slot in zip(group.fill.rows.tolist(), group.fill.slots.tolist(), strict=True):
             assert slot not in row_of, "a slot is free before it is filled"
             assert row not in row_of.values(), "a row has one place"
-            assert left_after.get(row, 0) <= one.after, "no read overtakes its write"
+            assert left_after.get(row, 0) <= plan.after, "no read overtakes its write"
             row_of[slot] = row
         assert len(row_of) <= tier_size.slots
         assert [[row_of[slot] for slot in some] for some in slots] == wanted
@@ -77,9 +77,9 @@ def test_plans_hold_whatever_is_chosen(size, window, kept, every, first, decay, 
             assert row_of.pop(slot) == row
             left_after[row] = step
     again = Tiered(LAYOUT, SINGLES, [tier_size], window, refresh=refresh, split=split)
-    for one, two in zip(placed, again.place(given_batches, 1, update=True), strict=True):
-        assert torch.equal(one.groups[0].slots, two.groups[0].slots)
-        assert np.array_equal(one.groups[0].evict.rows, two.groups[0].evict.rows)
+    for plan, repeated in zip(placed, again.place(given_batches, 1, update=True), strict=True):
+        assert torch.equal(plan.groups[0].slots, repeated.groups[0].slots)
+        assert np.array_equal(plan.groups[0].evict.rows, repeated.groups[0].evict.rows)
 
 
 def test_kept_rows_follow_what_is_popular():
@@ -88,7 +88,7 @@ def test_kept_rows_follow_what_is_popular():
         placed = Tiered(LAYOUT, SINGLES, [tier_size], 1, refresh=refresh).place(
             batches(400, 6, 0, drift=0.1), 1, update=True
         )
-        return sum(len(one.groups[0].fill.rows) for one in placed)
+        return sum(len(plan.groups[0].fill.rows) for plan in placed)
 
     assert misses(Refresh(5, 5, [8], 0.8)) < 0.8 * misses(None)
 
@@ -112,9 +112,9 @@ def test_a_choice_is_that_of_two_memories_among_chosen_and_seen_rows(decay):
         usual = np.abs(counts[0] - expected) <= 2 * np.sqrt(expected / 2 + 0.25)
         worth = np.where(usual, expected, counts[0])
         np.testing.assert_allclose(popular.worth(np.arange(50)), worth, rtol=1e-4, atol=1e-6)
-        gone = popular.choose()
+        dropped = popular.choose()
         now = set(np.flatnonzero(popular.chosen).tolist())
-        assert set(gone.tolist()) == chosen - now
+        assert set(dropped.tolist()) == chosen - now
         assert len(now) == min(7, len(seen))
         left = worth[sorted(seen - now)]
         assert now <= seen
@@ -125,12 +125,12 @@ def test_a_choice_is_that_of_two_memories_among_chosen_and_seen_rows(decay):
 
 def test_a_row_whose_popularity_has_changed_is_judged_by_its_recent_accesses():
     popular = Popular(4, np.arange(0), 1, 0.8)
-    always, gone, new = np.array([0]), np.array([1]), np.array([2])
+    always, dropped, new = np.array([0]), np.array([1]), np.array([2])
     for number in range(200):
         for _ in range(10):
             popular.count(always)
         for _ in range(20):
-            popular.count(gone if number < 150 else new)
+            popular.count(dropped if number < 150 else new)
         popular.choose()
     worth = popular.worth(np.arange(4))
     assert worth[2] > 1.5 * worth[0]

@@ -49,9 +49,9 @@ def test_touched_rows_are_distinct_and_have_their_gradients_in_input_order(layou
             wanted.setdefault(row, []).append(source)
         rows, starts = plan.touched.rows.tolist(), plan.touched.starts.tolist()
         sources = plan.touched.sources.tolist()
-        found = {row: sources[starts[u] : starts[u + 1]] for u, row in enumerate(rows)}
-        assert len(found) == len(rows)
-        assert found == wanted
+        sources_of = {row: sources[starts[u] : starts[u + 1]] for u, row in enumerate(rows)}
+        assert len(sources_of) == len(rows)
+        assert sources_of == wanted
 
 
 def test_a_row_that_must_not_move_is_absent():
@@ -108,14 +108,14 @@ def test_the_number_of_threads_does_not_change_the_plan(lists, monkeypatch):
         features.append(Feature("l", "b", "sum"))
     layout = Layout(tables, tuple(features))
     batch = batch_of(layout, 3000, 2990, 0)
-    before, made = torch.get_num_threads(), []
+    before, plans = torch.get_num_threads(), []
     try:
         for threads in (1, 2, 3, 9):
             torch.set_num_threads(threads)
             (plan,) = placement_of(layout).plan(*batch, 2990)
-            made.append(plan.touched)
+            plans.append(plan.touched)
     finally:
         torch.set_num_threads(before)
-    for other in made[1:]:
+    for other in plans[1:]:
         for name in ("rows", "starts", "sources"):
-            assert torch.equal(getattr(made[0], name), getattr(other, name)), name
+            assert torch.equal(getattr(plans[0], name), getattr(other, name)), name

@@ -13,18 +13,18 @@ from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.place.tiered import Tiered
 from slipstream.tables.spec import Feature, Layout, TableSpec
 
-ONE = Layout((TableSpec("a", 9, 2),), (Feature("a", "a"),))
+LAYOUT = Layout((TableSpec("a", 9, 2),), (Feature("a", "a"),))
 NOTHING = np.empty(0, dtype=np.int64)
 
 
 def trace_of(ids, slots, window, keep=NOTHING) -> Trace:
     """Batches of one column, written out."""
     batches = []
-    for one in ids:
-        batch = skewed(ONE, len(one), len(one), 0, 1)
-        batch.ids[:, 0] = torch.tensor(one, dtype=torch.int32)
+    for of_batch in ids:
+        batch = skewed(LAYOUT, len(of_batch), len(of_batch), 0, 1)
+        batch.ids[:, 0] = torch.tensor(of_batch, dtype=torch.int32)
         batches.append(batch)
-    return Trace(ONE, batches, [TierSize(slots, np.asarray(keep, dtype=np.int64))], window)
+    return Trace(LAYOUT, batches, [TierSize(slots, np.asarray(keep, dtype=np.int64))], window)
 
 
 def moved(plan):
@@ -82,20 +82,22 @@ def test_every_row_has_one_place_and_is_there_when_its_batch_comes(trace, step):
     assert [plan.step for plan in plans] == list(range(step, step + len(trace.batches)))
     assert [plan.oversized_batch for plan in plans] == [not fits for fits in trace.fits]
     tiers = [Tier(tier_size) for tier_size in trace.tier_sizes]
-    for kept, tier in zip(trace.placement.resident_rows(), tiers, strict=True):
-        assert dict(zip(kept.rows.tolist(), kept.slots.tolist(), strict=True)) == tier.slot_of
+    for resident, tier in zip(trace.placement.resident_rows(), tiers, strict=True):
+        assert (
+            dict(zip(resident.rows.tolist(), resident.slots.tolist(), strict=True)) == tier.slot_of
+        )
     for plan, wanted in zip(plans, trace.resident, strict=True):
         for tier, group, rows in zip(tiers, plan.groups, wanted, strict=True):
             if plan.oversized_batch:
                 tier.lend(group, rows.touched.rows.tolist(), plan)
             else:
                 tier.arrive(group.fill, plan)
-            place = (lambda found: found) if plan.oversized_batch else tier.places
+            place = (lambda slots: slots) if plan.oversized_batch else tier.places
             torch.testing.assert_close(group.slots, place(rows.slots))
             assert group.lists.keys() == rows.lists.keys()
-            for number, one in group.lists.items():
-                torch.testing.assert_close(one.slots, place(rows.lists[number].slots))
-                torch.testing.assert_close(one.offsets, rows.lists[number].offsets)
+            for number, column in group.lists.items():
+                torch.testing.assert_close(column.slots, place(rows.lists[number].slots))
+                torch.testing.assert_close(column.offsets, rows.lists[number].offsets)
             torch.testing.assert_close(group.touched.rows, place(rows.touched.rows))
             torch.testing.assert_close(group.touched.starts, rows.touched.starts)
             torch.testing.assert_close(group.touched.sources, rows.touched.sources)
@@ -124,12 +126,12 @@ def test_counts_are_those_of_a_plain_simulation(trace):
     needed = sum(len(rows) for groups in trace.rows for rows in groups)
     steps = simulated(trace)
     groups = range(len(sizes))
-    fills = [sum(len(one.fill[n]) for one in steps) for n in groups]
-    evicts = [sum(len(one.evict[n]) for one in steps) for n in groups]
-    oversized_batch = [rows for rows, fits in zip(trace.rows, trace.fits, strict=True) if not fits]
+    fills = [sum(len(step.fill[n]) for step in steps) for n in groups]
+    evicts = [sum(len(step.evict[n]) for step in steps) for n in groups]
+    oversized = [rows for rows, fits in zip(trace.rows, trace.fits, strict=True) if not fits]
     keep = [set(tier_size.keep.tolist()) for tier_size in trace.tier_sizes]
-    borrowed = [sum(len(rows[n] & keep[n]) for rows in oversized_batch) for n in groups]
-    missed = sum(fills) + sum(len(rows) for one in oversized_batch for rows in one)
+    borrowed = [sum(len(rows[n] & keep[n]) for rows in oversized) for n in groups]
+    missed = sum(fills) + sum(len(rows) for groups_of in oversized for rows in groups_of)
     assert transfers == {
         "lookups": needed,
         "hits": needed - missed,
@@ -138,17 +140,17 @@ def test_counts_are_those_of_a_plain_simulation(trace):
         "rows_out": sum(evicts) + sum(borrowed),
         "bytes_in": sum((fills[n] + borrowed[n]) * sizes[n] for n in groups),
         "bytes_out": sum((evicts[n] + borrowed[n]) * sizes[n] for n in groups),
-        "dependent_steps": sum(0 < one.after == at for at, one in enumerate(steps)),
-        "oversized_steps": len(oversized_batch),
+        "dependent_steps": sum(0 < step.after == at for at, step in enumerate(steps)),
+        "oversized_steps": len(oversized),
     }
     assert transfers["rows_in"] == transfers["rows_out"], "what came has left when all is done"
     inputs = sum(batch.n_valid for batch in trace.batches)
     assert per_input(transfers, inputs)["hits"] == transfers["hits"] / max(1, inputs)
 
 
-def same(one, other) -> None:
-    assert len(one) == len(other)
-    for left, right in zip(one, other, strict=True):
+def same(first, second) -> None:
+    assert len(first) == len(second)
+    for left, right in zip(first, second, strict=True):
         assert left.after == right.after
         for a, b in zip(left.groups, right.groups, strict=True):
             for x, y in ((a.fill, b.fill), (a.evict, b.evict), (a.borrowed, b.borrowed)):
@@ -177,10 +179,10 @@ def test_batches_that_are_only_looked_up_are_placed_alike_and_move_nothing(trace
     plans, looked_up = trace.plans(), trace.plans(update=False)
     same(plans, looked_up)
     assert all(group.touched is None for plan in looked_up for group in plan.groups)
-    assert carried_by(plans) == carried_by(looked_up)
+    assert transfers_of(plans) == transfers_of(looked_up)
 
 
-def carried_by(plans):
+def transfers_of(plans):
     transfers = no_transfers()
     for plan in plans:
         count(transfers, plan, [4] * len(plan.groups))
@@ -191,33 +193,33 @@ def carried_by(plans):
 def test_rows_that_a_batch_does_not_move_come_and_leave_as_if_it_did(trace, seed):
     plans, frozen = trace.plans(), trace.plans(row_filter=some_rows(trace.layout, seed))
     same(plans, frozen)
-    assert carried_by(plans) == carried_by(frozen)
+    assert transfers_of(plans) == transfers_of(frozen)
     masks = some_rows(trace.layout, seed)
     for plan, batch, wanted in zip(frozen, trace.batches, trace.resident, strict=True):
         for group, mask, rows in zip(plan.groups, masks(batch), wanted, strict=True):
             needed = [rows.touched.rows, rows.touched.starts, rows.touched.sources]
-            rows, starts, sources = (one.tolist() for one in needed)
-            kept = [u for u, row in enumerate(rows) if mask is None or mask[row]]
+            rows, starts, sources = (values.tolist() for values in needed)
+            updated = [u for u, row in enumerate(rows) if mask is None or mask[row]]
             touched = group.touched
-            ours = touched.starts.tolist()
-            for u, at in enumerate(kept):
-                own = touched.sources.tolist()[ours[u] : ours[u + 1]]
+            starts_of_plan = touched.starts.tolist()
+            for u, at in enumerate(updated):
+                own = touched.sources.tolist()[starts_of_plan[u] : starts_of_plan[u + 1]]
                 assert own == sources[starts[at] : starts[at + 1]]
-            assert len(touched.rows) == len(kept)
-            assert len(ours) == len(kept) + 1
-            assert ours[-1] == len(touched.sources)
+            assert len(touched.rows) == len(updated)
+            assert len(starts_of_plan) == len(updated) + 1
+            assert starts_of_plan[-1] == len(touched.sources)
 
 
 def test_each_batch_is_asked_once_and_in_order_which_rows_it_moves():
     trace = trace_of([[0, 1], [1, 2], [2], [0]], slots=4, window=2)
-    asked = []
+    batches_seen = []
 
     def row_filter(batch):
-        asked.append(batch.ids[0, 0].item())
+        batches_seen.append(batch.ids[0, 0].item())
         return [torch.arange(9) != 1]
 
     plans = trace.plans(row_filter=row_filter)
-    assert asked == [0, 1, 2, 0]
+    assert batches_seen == [0, 1, 2, 0]
     slots = [{**moved(plan)[0]} for plan in plans]
     assert [len(plan.groups[0].touched.rows) for plan in plans] == [1, 1, 1, 1]
     assert [plan.groups[0].needs for plan in plans] == [2, 2, 1, 1]
@@ -243,8 +245,8 @@ def test_a_batch_that_does_not_fit_in_one_group_is_trained_in_the_slow_tier_in_a
     batch = skewed(layout, 4, 4, 0, 1)
     batch.ids[:, 1] = torch.arange(4)
     tier_sizes = [TierSize(80, NOTHING), TierSize(2, NOTHING)]
-    (one,) = Tiered(layout, ["wide", "narrow"], tier_sizes, 3).place([batch], 1, update=True)
-    assert all(group.fill is None for group in one.groups)
+    (placed,) = Tiered(layout, ["wide", "narrow"], tier_sizes, 3).place([batch], 1, update=True)
+    assert all(group.fill is None for group in placed.groups)
 
 
 def test_a_row_that_is_used_again_inside_the_window_stays():

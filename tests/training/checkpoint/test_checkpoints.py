@@ -1,4 +1,4 @@
-"""What is saved comes back to the bit, in any layout; what does not fit is told."""
+"""A loaded checkpoint has the bits that were saved, in any layout; misfits are errors."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def test_tensors_and_state_come_back_as_they_were_when_the_save_began(tmp_path):
         checkpoints.begin(3, [], tensors, state)
         tensors["weight"].zero_()
         state["sums"].append(3)
-    found = newest(tmp_path)
-    back, state_back = load(found, [])
-    assert found.step == 3
+    checkpoint = newest(tmp_path)
+    back, state_back = load(checkpoint, [])
+    assert checkpoint.step == 3
     assert state_back == {"position": 12, "loss": 0.1 + 0.2, "sums": [1, [2.5]], "text": "ä"}
     assert back.keys() == TENSORS.keys()
     for name, tensor in TENSORS.items():
@@ -115,29 +115,31 @@ def test_another_storage_gets_the_nearest_numbers(before, after, tmp_path, small
     ],
 )
 def test_what_does_not_fit_is_told_and_nothing_is_loaded(table, sentence, tmp_path):
-    found = saved(tmp_path, stores_of(TableSpec("a", 10, 2, Adagrad())))
+    checkpoint = saved(tmp_path, stores_of(TableSpec("a", 10, 2, Adagrad())))
     others = stores_of(table)
     fill(others, 3)
     before = fields(others)
     with pytest.raises(CheckpointError, match=sentence):
-        load(found, others)
+        load(checkpoint, others)
     assert fields(others) == before
 
 
 def test_a_table_that_the_model_has_not_is_an_error(tmp_path):
-    found = saved(tmp_path, stores_of(TableSpec("a", 10, 2), TableSpec("b", 10, 2)))
+    checkpoint = saved(tmp_path, stores_of(TableSpec("a", 10, 2), TableSpec("b", 10, 2)))
     with pytest.raises(CheckpointError, match="has a table 'b', which the model has not"):
-        load(found, stores_of(TableSpec("a", 10, 2)))
+        load(checkpoint, stores_of(TableSpec("a", 10, 2)))
 
 
 def test_files_hold_ranges_of_rows_and_state_json_lists_them(tmp_path, small_ranges):
     stores = stores_of(TableSpec("a", 60, 2), TableSpec("b", 1, 4))
-    found = saved(tmp_path, stores, step=42, state={"x": 1})
-    assert found.path.name == "000000000042"
-    names = {p.relative_to(found.path).as_posix() for p in found.path.rglob("*") if p.is_file()}
+    checkpoint = saved(tmp_path, stores, step=42, state={"x": 1})
+    assert checkpoint.path.name == "000000000042"
+    names = {
+        p.relative_to(checkpoint.path).as_posix() for p in checkpoint.path.rglob("*") if p.is_file()
+    }
     rows = {"rows/0-0.safetensors", "rows/0-25.safetensors", "rows/0-50.safetensors"}
     assert names == {*rows, "rows/1-0.safetensors", "dense.safetensors", "state.json"}
-    listed = json.loads((found.path / "state.json").read_text())
+    listed = json.loads((checkpoint.path / "state.json").read_text())
     assert set(listed["files"]) == names - {"state.json"}
     assert listed["tables"][0] == {
         "name": "a", "rows": 60, "dim": 2, "storage": "fp32", "optimizer": "sgd",
@@ -166,9 +168,9 @@ def test_what_a_killed_save_has_not_removed_is_removed_by_a_run_that_saves_nothi
         saved(tmp_path, [], step=step, keep=3)
     with Checkpoints(tmp_path, keep=2) as checkpoints:
         checkpoints.retire(40)  # there is none of that step: nothing is touched
-        assert len([one for one in tmp_path.iterdir() if one.is_dir()]) == 3
+        assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 3
         checkpoints.retire(30)
-    left = sorted(int(one.name) for one in tmp_path.iterdir() if one.is_dir())
+    left = sorted(int(path.name) for path in tmp_path.iterdir() if path.is_dir())
     assert left == [20, 30]
 
 
@@ -179,13 +181,13 @@ def test_the_same_step_can_be_saved_again(tmp_path):
 
 
 def test_what_a_killed_process_left_is_brought_into_order(tmp_path):
-    found = saved(tmp_path, [], step=10)
-    shutil.copytree(found.path, tmp_path / f"{20:012d}.partial")
-    found.path.rename(tmp_path / f"{10:012d}.replaced")
+    checkpoint = saved(tmp_path, [], step=10)
+    shutil.copytree(checkpoint.path, tmp_path / f"{20:012d}.partial")
+    checkpoint.path.rename(tmp_path / f"{10:012d}.replaced")
     assert newest(tmp_path).step == 10  # also before anyone may bring it into order
     Checkpoints(tmp_path).close()
     assert [p.name for p in tmp_path.iterdir()] == [f"{10:012d}"]
-    shutil.copytree(found.path, tmp_path / f"{10:012d}.replaced")
+    shutil.copytree(checkpoint.path, tmp_path / f"{10:012d}.replaced")
     Checkpoints(tmp_path).close()
     assert [p.name for p in tmp_path.iterdir()] == [f"{10:012d}"]
 

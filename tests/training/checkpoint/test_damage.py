@@ -40,22 +40,22 @@ def flip(path, place):
 
 
 def assert_goes_on_from_the_first(folder, first, name, why):
-    found = newest(folder)
-    assert found.step == 10
-    assert len(found.warnings) == 1
-    assert f"{20:012d} is damaged: " in found.warnings[0]
-    assert name in found.warnings[0]
-    assert why in found.warnings[0]
+    checkpoint = newest(folder)
+    assert checkpoint.step == 10
+    assert len(checkpoint.warnings) == 1
+    assert f"{20:012d} is damaged: " in checkpoint.warnings[0]
+    assert name in checkpoint.warnings[0]
+    assert why in checkpoint.warnings[0]
     stores = stores_of(*SPECS)
-    tensors, state = load(found, stores)
+    tensors, state = load(checkpoint, stores)
     assert fields(stores) == first
     assert state == {"step": 10}
     assert torch.equal(tensors["w"], torch.ones(3))
 
 
 def test_the_newest_is_used_where_nothing_is_damaged(two):
-    found = newest(two[0])
-    assert (found.step, found.warnings) == (20, ())
+    checkpoint = newest(two[0])
+    assert (checkpoint.step, checkpoint.warnings) == (20, ())
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -118,13 +118,13 @@ def test_a_run_that_went_back_behind_a_damaged_one_goes_on(two):
     flip(folder / f"{20:012d}" / FILES[0], 100)
     with Checkpoints(folder) as checkpoints:
         checkpoints.begin(15, stores_of(*SPECS), {}, {"step": 15})
-    found = newest(folder)
-    assert (found.step, found.warnings) == (15, ())
+    checkpoint = newest(folder)
+    assert (checkpoint.step, checkpoint.warnings) == (15, ())
 
 
 def test_one_that_vanishes_between_finding_and_loading_is_a_sentence(two):
     folder, _ = two
-    found = newest(folder)
-    shutil.rmtree(found.path)
+    checkpoint = newest(folder)
+    shutil.rmtree(checkpoint.path)
     with pytest.raises(CheckpointError, match="Was the checkpoint removed meanwhile"):
-        load(found, stores_of(*SPECS))
+        load(checkpoint, stores_of(*SPECS))

@@ -71,8 +71,8 @@ def test_every_one_of_many_checkpoints_holds_the_state_at_its_cut(seed, tmp_path
             while checkpoints.saving:
                 change(stores, checkpoints.before_update, numbers)
                 changed_meanwhile += 1
-            found = newest(tmp_path)
-            assert load(found, others) == ({}, {"step": step})
+            checkpoint = newest(tmp_path)
+            assert load(checkpoint, others) == ({}, {"step": step})
             assert fields(others) == wanted, f"cut {step}"
     assert changed_meanwhile > 30
 
@@ -90,19 +90,19 @@ def test_several_threads_may_change_rows(monkeypatch):
             while not done.is_set():
                 rows = numbers.integers(0, 4000, 50)
                 cut.keep(0, rows)
-                mine = rows[rows % 2 == part]
-                store.records[mine] += 1
+                rows_of_thread = rows[rows % 2 == part]
+                store.records[rows_of_thread] += 1
 
         threads = [threading.Thread(target=train, args=(part,)) for part in range(2)]
         for thread in threads:
             thread.start()
-        found = np.empty((4000, 4), dtype="<f4")
+        copy = np.empty((4000, 4), dtype="<f4")
         for first in range(0, 4000, 100):
-            cut.read(0, first, first + 100, {"weight": found[first : first + 100]})
+            cut.read(0, first, first + 100, {"weight": copy[first : first + 100]})
         done.set()
         for thread in threads:
             thread.join()
-        assert np.array_equal(found.view(np.int32), wanted)
+        assert np.array_equal(copy.view(np.int32), wanted)
 
 
 ROWS = 50
@@ -121,13 +121,13 @@ def test_changes_and_reads_in_any_order_give_the_cut_and_keep_each_row_once(wide
     stores = stores_of(TableSpec("a", ROWS, 3, Adagrad()))
     fill(stores, 5)
     store, wanted = stores[0], fields(stores)
-    found = {name: np.empty((ROWS, 3), dtype="<f4") for name in store.views}
-    cut, done, kept = FrozenRows(stores), 0, set()
+    copies = {name: np.empty((ROWS, 3), dtype="<f4") for name in store.views}
+    cut, done, changed = FrozenRows(stores), 0, set()
     for step in (*steps, ROWS):
         if isinstance(step, int):
             stop = min(ROWS, done + step)
             if stop > done:
-                cut.read(0, done, stop, {name: one[done:stop] for name, one in found.items()})
+                cut.read(0, done, stop, {name: copy[done:stop] for name, copy in copies.items()})
             done = stop
             continue
         rows = step.astype(np.int64)
@@ -135,9 +135,9 @@ def test_changes_and_reads_in_any_order_give_the_cut_and_keep_each_row_once(wide
         rows = rows[rows >= 0]
         store.records[rows] += 1
         if done < ROWS:
-            kept |= {int(row) for row in rows if row >= done}
-            assert cut._groups[0]._copied == len(kept)
-    assert {("a", name): one.tobytes() for name, one in found.items()} == wanted
+            changed |= {int(row) for row in rows if row >= done}
+            assert cut._groups[0]._copied == len(changed)
+    assert {("a", name): copy.tobytes() for name, copy in copies.items()} == wanted
 
 
 def test_nothing_is_kept_when_nothing_is_saved(tmp_path):

@@ -78,15 +78,15 @@ def test_stopped_between_any_two_calls_the_newest_is_whole_and_so_is_all_that_lo
                 pass
         for _, path in folders.finished(folder):
             check(path)
-        found = newest(folder)
-        assert (found.step, found.state["which"]) in [(20, 1), (step, 2)]
+        checkpoint = newest(folder)
+        assert (checkpoint.step, checkpoint.state["which"]) in [(20, 1), (step, 2)]
         checkpoints.close()
         Checkpoints(folder, keep=keep).close()
         again = newest(folder)
-        assert again.state == found.state, "bringing it into order loses nothing"
+        assert again.state == checkpoint.state, "bringing it into order loses nothing"
         assert not any(path.suffix for path in folder.iterdir())
     assert number > 20
-    assert found.state == {"which": 2}
+    assert checkpoint.state == {"which": 2}
 
 
 def test_all_is_on_the_disk_before_it_has_its_name_and_the_name_before_others_go(
@@ -101,7 +101,7 @@ def test_all_is_on_the_disk_before_it_has_its_name_and_the_name_before_others_go
 
     def noted_rename(path, target):
         if path.suffix == ".partial":
-            wanted = {one.stat().st_ino for one in (path, *path.rglob("*"))}
+            wanted = {entry.stat().st_ino for entry in (path, *path.rglob("*"))}
             events.append(("named", wanted <= flushed))
             flushed.clear()
         else:

@@ -49,10 +49,10 @@ def on_message(*words):
 def save_until_killed(folder):
     """What the process that is killed does: goes on from the newest, and says what it has saved."""
     save.RANGE_BYTES = 20_000  # many files, so that there are many moments to be killed at
-    stores, step, told = stores_of(*SPECS), 0, None
+    stores, step, last_saved = stores_of(*SPECS), 0, None
     checkpoints = Checkpoints(folder, keep=2)
-    if found := newest(folder):
-        _, state = load(found, stores)
+    if checkpoint := newest(folder):
+        _, state = load(checkpoint, stores)
         step = state["step"]
     on_message("ready")
     while True:
@@ -60,9 +60,9 @@ def save_until_killed(folder):
         train(stores, step, checkpoints.before_update)
         if not checkpoints.saving:
             checkpoints.begin(step, stores, {}, {"step": step})
-        if checkpoints.last_saved != told:
-            told = checkpoints.last_saved
-            on_message(told)
+        if checkpoints.last_saved != last_saved:
+            last_saved = checkpoints.last_saved
+            on_message(last_saved)
 
 
 HERE_AGAIN = "import os, sys; sys.path[:0] = sys.argv[2:]\nimport test_process as here\n"
@@ -111,17 +111,17 @@ def test_killed_at_any_moment_nothing_that_was_saved_is_lost(tmp_path):
         for _ in range(60):
             last = max(last, kill_one(nursery, chance.uniform(0, 0.2)))
             killed_while_saving += any(tmp_path.glob("*.partial"))
-            found = newest(tmp_path)
-            if found is None:
+            checkpoint = newest(tmp_path)
+            if checkpoint is None:
                 assert last == 0
                 continue
-            assert found.warnings == (), "a kill never leaves a damaged one"
-            assert found.step >= last
+            assert checkpoint.warnings == (), "a kill never leaves a damaged one"
+            assert checkpoint.step >= last
             stores = stores_of(*SPECS)
-            load(found, stores)
-            for step in range(trained + 1, found.step + 1):
+            load(checkpoint, stores)
+            for step in range(trained + 1, checkpoint.step + 1):
                 train(wanted, step)
-            last = trained = found.step
+            last = trained = checkpoint.step
             assert fields(stores) == fields(wanted)
     assert last > 0
     assert killed_while_saving > 20

@@ -23,7 +23,7 @@ SCORED = 5
 _READ_AS = {"weight": "weights"}  # sections that have another name where inputs are read
 
 
-class Run(NamedTuple):
+class PlanRun(NamedTuple):
     """Plans in a row that were made together, or one that was not.
 
     Args:
@@ -50,7 +50,7 @@ class Run(NamedTuple):
         return whole[self.at : self.at + self.length + 1]
 
 
-def needs_of_all(plans: Sequence[Plan], found: Sequence[Run]) -> dict[str, int]:
+def needs_of_all(plans: Sequence[Plan], found: Sequence[PlanRun]) -> dict[str, int]:
     """The room that is enough for each of several plans, of which these were made together."""
     all_needs = []
     for run in found:
@@ -68,22 +68,22 @@ def needs_of_all(plans: Sequence[Plan], found: Sequence[Run]) -> dict[str, int]:
     return {name: max(one[name] for one in all_needs) for name in all_needs[0]}
 
 
-def runs(plans: Sequence[Plan]) -> list[Run]:
+def runs(plans: Sequence[Plan]) -> list[PlanRun]:
     """Which plans in a row were made together."""
-    found: list[Run] = []
+    found: list[PlanRun] = []
     for page, plan in enumerate(plans):
         cold = plan.groups[0].cold if plan.groups else None
         if cold is None:
-            found.append(Run(page, 1, plan.after))
+            found.append(PlanRun(page, 1, plan.after))
             continue
         last = found[-1] if found else None
         # All groups of a plan were made with those of the same other plans.
         if last and last.many and last.many[0] is cold.many and last.at + last.length == cold.at:
             after = max(last.after, plan.after)
-            found[-1] = Run(last.page, last.length + 1, after, last.many, last.at)
+            found[-1] = PlanRun(last.page, last.length + 1, after, last.many, last.at)
         else:
             many = tuple(group.cold.many for group in plan.groups if group.cold is not None)
-            found.append(Run(page, 1, plan.after, many, cold.at))
+            found.append(PlanRun(page, 1, plan.after, many, cold.at))
     return found
 
 
@@ -116,7 +116,7 @@ class PlanBundle:
     packing: Packing
     pages: Pages
     plans: list[Plan]
-    runs: list[Run]
+    runs: list[PlanRun]
     there: Event = field(default_factory=Event)
 
     def send_inputs(self) -> None:

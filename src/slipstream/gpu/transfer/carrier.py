@@ -26,8 +26,8 @@ from slipstream.gpu.transfer.bundle import (
     BUNDLES,
     Outcome,
     PlanBundle,
+    PlanRun,
     QueuedPlan,
-    Run,
     bundles,
     needs_of_all,
     runs,
@@ -114,7 +114,7 @@ class Carrier:
             found = runs([one.plan for one in some])
             self._send(some, found)
 
-    def _send(self, coming: Sequence[QueuedPlan], found: list[Run]) -> None:
+    def _send(self, coming: Sequence[QueuedPlan], found: list[PlanRun]) -> None:
         """Pack plans that travel together; a thread goes on with them."""
         plans = [one.plan for one in coming]
         grows = self._grows if self._packing is None else 1.0
@@ -151,7 +151,7 @@ class Carrier:
     def packing_for(
         self,
         plans: Sequence[Plan],
-        found: Sequence[Run],
+        found: Sequence[PlanRun],
         before: Packing | None = None,
         grows: float = 1.0,
     ) -> Packing:

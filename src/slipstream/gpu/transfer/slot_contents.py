@@ -10,7 +10,7 @@ import torch
 from slipstream.arrays import Array
 from slipstream.errors import SlipstreamError
 from slipstream.gpu.step.arena import Arena
-from slipstream.gpu.transfer.bundle import Run
+from slipstream.gpu.transfer.bundle import PlanRun
 from slipstream.gpu.transfer.gather import Pool, find, note, note_pages
 from slipstream.gpu.transfer.group_packing import tiers_of
 from slipstream.gpu.transfer.ring import Pages
@@ -71,7 +71,7 @@ class SlotContents:
             self._before_write(number, rows)
             self._pool.scatter(records, rows, self.slow[number].records)
 
-    def write_run(self, run: Run, pages: Pages) -> None:
+    def write_run(self, run: PlanRun, pages: Pages) -> None:
         """Put rows that left with plans that were made together into the slow store."""
         for number, many in enumerate(run.many or ()):
             evicts = run.bounds(many.evicts)
@@ -86,7 +86,7 @@ class SlotContents:
                     self.slow[number].records,
                 )
 
-    def note(self, run: Run, first: Plan) -> None:
+    def note(self, run: PlanRun, first: Plan) -> None:
         """Steps are done: the rows of their plans came and left; `first` is the first of these."""
         for number, row_of in enumerate(self._row_of):
             if run.many is None:
