@@ -1,17 +1,19 @@
-"""Reads any inputs of a part, in any order, into arrays."""
+"""Reads any examples of a part, in any order, into arrays."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.data.copying import copy_rows, is_rising, span
 from slipstream.data.dataset import Part
-from slipstream.data.inputs import Ragged
+from slipstream.data.inputs import Examples, Ragged
 from slipstream.data.layout import list_fields
 from slipstream.errors import DataError
 from slipstream.order.order import RUN
@@ -21,52 +23,36 @@ _WORDS = {4: np.int32, 8: np.int64}
 
 
 @dataclass(frozen=True)
-class Piece:
-    """Inputs to take from one shard.
-
-    Args:
-        shard: The shard.
-        wanted: Which of its inputs, or of its runs of inputs; a slice where they are consecutive.
-        places: Where each of them goes; None where they go one after the other.
-    """
+class _Scattered:
+    """Examples of one shard, or runs of `unit` of them, that go to out[start:stop]."""
 
     shard: int
-    wanted: slice | Array
-    places: Array | None = None
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """Some of the inputs to read, one after the other in the result.
-
-    Args:
-        count: How many inputs.
-        pieces: Where they are.
-        unit: Consecutive inputs that every number in the pieces stands for, unless it is a slice.
-    """
-
-    count: int
-    pieces: list[Piece]
-    unit: int = 1
+    wanted: Array  # the numbers of the runs in the shard
+    places: Array  # the places of the runs in out[start:stop]
+    start: int
+    stop: int
+    unit: int
 
 
 @dataclass(frozen=True)
 class Gather:
-    """How to read some inputs: worked out once, used for every array."""
+    """How to read some examples: worked out once, used for every array."""
 
     part: Part
-    stretches: list[Stretch]
+    numbers: Array | None  # None where the examples are consecutive
+    runs: Sequence[Examples] = ()  # where they are consecutive
+    pieces: Sequence[_Scattered] = ()  # elsewhere
 
     @classmethod
     def of(cls, part: Part, numbers: Array) -> Gather:
-        """The gather of the inputs of these numbers.
+        """The gather of the examples of these numbers.
 
-        Consecutive inputs are copied as fast as memory allows, and short aligned runs of them,
-        such as a shuffled order has, several times faster than inputs one by one.
+        Consecutive examples are copied as fast as memory allows, and short aligned runs of them,
+        such as a shuffled order has, several times faster than examples one by one.
         """
         n = len(numbers)
         if n == 0:
-            return cls(part, [])
+            return cls.between(part, 0, 0)
         lowest, highest, breaks = span(numbers)
         if lowest < 0 or highest >= len(part):
             raise DataError(
@@ -78,76 +64,57 @@ class Gather:
         # Runs may be cut at both ends: there a batch begins or ends.
         first = int(-numbers[0] % RUN)
         last = n - (n - first) % RUN
+        pieces: list[_Scattered] = []
         if first < last and _in_runs(part, numbers, first, breaks):
-            stretches = [_scattered(part, numbers[first:last:RUN], RUN)]
-            if first:
-                stretches.insert(0, _scattered(part, numbers[:first]))
-            if last < n:
-                stretches.append(_scattered(part, numbers[last:]))
-            return cls(part, stretches)
-        return cls(part, [_scattered(part, numbers)])
+            pieces += _scattered(part, numbers, 0, first)
+            pieces += _scattered(part, numbers, first, last, RUN)
+            pieces += _scattered(part, numbers, last, n)
+        else:
+            pieces += _scattered(part, numbers, 0, n)
+        return cls(part, numbers, pieces=pieces)
 
     @classmethod
     def between(cls, part: Part, start: int, stop: int) -> Gather:
-        """The gather of consecutive inputs."""
+        """The gather of consecutive examples."""
         if not 0 <= start <= stop <= len(part):
             raise DataError(
                 f"There are no inputs {start} to {stop} in part {part.name!r}, which has "
                 f"{len(part)}."
             )
-        return cls(part, [_consecutive(part, start, stop)] if start < stop else [])
+        return cls(part, None, runs=part.runs(start, stop))
 
     def fixed(self, name: str, out: Array) -> None:
-        """Fill `out` with the inputs' rows of an array of fixed width."""
+        """Fill `out` with the examples' rows of an array of fixed width."""
         start = 0
-        for stretch in self.stretches:
-            stop = start + stretch.count
-            self._fill(stretch, name, out[start:stop])
-            start = stop
+        for run in self.runs:
+            out[start : start + len(run)] = run.fixed()[name]
+            start += len(run)
+        for piece in self.pieces:
+            source = self.part.shards[piece.shard].fixed()[name]
+            target = _units(out[piece.start : piece.stop], piece.unit)
+            copy_rows(_units(source, piece.unit), piece.wanted, piece.places, target)
 
     def lists(self, name: str) -> Ragged:
-        """The inputs' lists of a column."""
-        if not self.stretches:
-            none = np.empty(0, dtype=list_fields(self.part.schema)[name])
-            return Ragged(none, np.zeros(1, dtype=np.int64))
-        return _join_lists([self._lists(stretch, name) for stretch in self.stretches])
-
-    def _fill(self, stretch: Stretch, name: str, out: Array) -> None:
-        start = 0
-        for piece in stretch.pieces:
-            source = self.part.shards[piece.shard].fixed()[name]
-            if isinstance(piece.wanted, slice):
-                stop = start + piece.wanted.stop - piece.wanted.start
-                out[start:stop] = source[piece.wanted]
-                start = stop
-            else:
-                assert piece.places is not None, "only consecutive inputs have no places"
-                source, target = (_units(array, stretch.unit) for array in (source, out))
-                copy_rows(source, piece.wanted, piece.places, target)
-
-    def _lists(self, stretch: Stretch, name: str) -> Ragged:
-        laid = _join_lists(
-            [
-                _take_lists(self.part.shards[p.shard].lists[name], _each(p.wanted, stretch.unit))
-                for p in stretch.pieces
-            ]
-        )
-        places = [piece.places for piece in stretch.pieces if piece.places is not None]
-        if not places:
-            return laid
-        order = np.empty(stretch.count // stretch.unit, dtype=np.int64)
-        order[np.concatenate(places)] = np.arange(len(order))
-        return _take_lists(laid, _each(order, stretch.unit))
+        """The examples' lists of a column."""
+        if self.numbers is None:
+            dtype = list_fields(self.part.schema)[name]
+            return _join_lists([run.lists[name] for run in self.runs], dtype)
+        shards = np.searchsorted(self.part.starts, self.numbers, side="right") - 1
+        lists, order = [], []
+        for shard in np.unique(shards).tolist():
+            order.append(np.flatnonzero(shards == shard))
+            within = self.numbers[order[-1]] - self.part.starts[shard]
+            lists.append(_take_lists(self.part.shards[shard].lists[name], within))
+        if len(lists) == 1:
+            return lists[0]
+        return _take_lists(_join_lists(lists), np.argsort(np.concatenate(order)))
 
 
 def _in_runs(part: Part, numbers: Array, first: int, breaks: int) -> bool:
-    """Whether inputs are whole runs, each inside one shard and where a run begins.
+    """Whether examples are whole runs, each inside one shard and where a run begins.
 
-    Args:
-        part: Where the inputs are.
-        numbers: The inputs; the first and the last run may lack some.
-        first: Where the first whole run begins.
-        breaks: How many inputs do not follow the one before.
+    The first whole run begins at `first`; the runs at both ends may lack some. So many examples as
+    `breaks` do not follow the one before.
     """
     if any(start % RUN for start in part.starts[:-1]) or np.any(numbers[first::RUN] & (RUN - 1)):
         return False
@@ -156,32 +123,22 @@ def _in_runs(part: Part, numbers: Array, first: int, breaks: int) -> bool:
     return breaks == at_borders
 
 
-def _consecutive(part: Part, start: int, stop: int) -> Stretch:
-    """Consecutive inputs, which may lie in several shards."""
-    pieces = []
-    for shard, first in enumerate(part.starts[:-1]):
-        begin, end = max(start, first), min(stop, part.starts[shard + 1])
-        if begin < end:
-            pieces.append(Piece(shard, slice(begin - first, end - first)))
-    return Stretch(stop - start, pieces)
-
-
-def _scattered(part: Part, numbers: Array, unit: int = 1) -> Stretch:
-    """Inputs, or runs of `unit` inputs, each read where it lies, shard by shard."""
+def _scattered(
+    part: Part, numbers: Array, start: int, stop: int, unit: int = 1
+) -> Iterator[_Scattered]:
+    """How to read numbers[start:stop], runs of `unit` examples, shard by shard."""
     # Memory is read forward, which is faster, and written here and there.
-    numbers, places = _rising(numbers // unit)
-    ends = np.searchsorted(numbers, [-(-start // unit) for start in part.starts])
-    pieces = [
-        Piece(shard, numbers[begin:end] - part.starts[shard] // unit, places[begin:end])
-        for shard, (begin, end) in enumerate(pairwise(ends))
-        if begin < end
-    ]
-    return Stretch(len(numbers) * unit, pieces, unit)
+    wanted, places = _rising(numbers[start:stop:unit] // unit)
+    ends = np.searchsorted(wanted, [-(-first // unit) for first in part.starts])
+    for shard, (begin, end) in enumerate(pairwise(ends)):
+        if begin < end:
+            within = wanted[begin:end] - part.starts[shard] // unit
+            yield _Scattered(shard, within, places[begin:end], start, stop, unit)
 
 
 def _rising(numbers: Array) -> tuple[Array, Array]:
     """Numbers in rising order, and where each of them stood."""
-    if is_rising(numbers):  # an order of which some inputs are left out
+    if is_rising(numbers):  # an order without some of its examples
         return numbers, np.arange(len(numbers))
     bits = len(numbers).bit_length()
     keys = numbers << bits  # sorted with their places inside, which is faster than an argsort
@@ -190,25 +147,16 @@ def _rising(numbers: Array) -> tuple[Array, Array]:
     return keys >> bits, keys & ((1 << bits) - 1)
 
 
-def _each(wanted: slice | Array, unit: int) -> slice | Array:
-    """The inputs that these units stand for."""
-    if unit == 1 or isinstance(wanted, slice):
-        return wanted
-    return (wanted[:, None] * unit + np.arange(unit)).reshape(-1)
-
-
 def _units(array: Array, unit: int) -> Array:
-    """The array with so many inputs in a row; a last one that is not whole is left out."""
+    """The array with so many examples in a row; a last one that is not whole is left out."""
     units = len(array) // unit
     words = array.view(_WORDS[array.dtype.itemsize])  # fewer kinds of arrays to compile for
     width = math.prod(array.shape[1:]) * unit
     return words[: units * unit].reshape(units, width)
 
 
-def _take_lists(ragged: Ragged, wanted: slice | Array) -> Ragged:
+def _take_lists(ragged: Ragged, wanted: Array) -> Ragged:
     """The wanted lists, one after the other."""
-    if isinstance(wanted, slice):
-        return ragged.slice(wanted.start, wanted.stop)
     first = ragged.offsets[wanted]
     lengths = ragged.offsets[wanted + 1] - first
     ends = np.cumsum(lengths)
@@ -216,14 +164,12 @@ def _take_lists(ragged: Ragged, wanted: slice | Array) -> Ragged:
     return Ragged(ragged.values[places], np.concatenate([[0], ends]))
 
 
-def _join_lists(pieces: list[Ragged]) -> Ragged:
+def _join_lists(pieces: list[Ragged], dtype: np.dtype[Any] | None = None) -> Ragged:
     if len(pieces) == 1:
         return pieces[0]
-    lengths = np.concatenate([np.diff(piece.offsets) for piece in pieces])
-    return Ragged(
-        np.concatenate([piece.values for piece in pieces]),
-        np.concatenate([[0], np.cumsum(lengths)]),
-    )
+    lengths = [np.diff(piece.offsets) for piece in pieces]
+    values = [piece.values for piece in pieces] or [np.empty(0, dtype=dtype)]
+    return Ragged(np.concatenate(values), np.cumsum(np.concatenate([[0], *lengths])))
 
 
 def page_start(memory: Array) -> int:
