@@ -111,8 +111,8 @@ class Batch:
         def move(tensor: Tensor) -> Tensor:
             return tensor.to(device, non_blocking=non_blocking)
 
-        tensors = {f.name: getattr(self, f.name) for f in fields(self)}
-        moved = {name: move(value) for name, value in tensors.items() if torch.is_tensor(value)}
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        moved = {name: move(value) for name, value in values.items() if torch.is_tensor(value)}
         lists = {
             name: ListBatch(move(column.values), move(column.offsets))
             for name, column in self.lists.items()
@@ -123,14 +123,8 @@ class Batch:
 class BatchReader:
     """Reads batches of one capacity from a part, into memory that is used again when it is free.
 
-    Small batches are read several at a time, side by side in the same arrays.
-
-    Args:
-        part: The examples.
-        capacity: Examples that fit a batch.
-        pin_memory: Put batches in page-locked memory.
-        at_once: The most batches that are read at a time; None chooses.
-        on_read: Called with every block of batches that was read.
+    Small batches are read several at a time, side by side in the same arrays: `at_once` of them,
+    by default as many as suits the capacity. `on_read` is called with every block that was read.
     """
 
     def __init__(
@@ -197,7 +191,7 @@ class BatchReader:
         self._memory.reserve(reads)
 
     def _gather(self, cuts: Sequence[Cut], numbers: Array) -> Gather:
-        """How to read the inputs of cuts, and their numbers one behind the other."""
+        """How to read the examples of cuts; writes their numbers one behind the other."""
         whole = joined([cut.numbers for cut in cuts], out=numbers)
         if isinstance(whole, range):
             count_up(numbers, whole.start)
@@ -251,7 +245,7 @@ def _references(blocks: list[Array], index: int) -> int:
     return sys.getrefcount(blocks[index])
 
 
-# Asked rather than written down: versions of Python count the call itself differently.
+# Measured, because versions of Python count the call itself differently.
 _FREE = _references([np.empty(1, dtype=np.uint8)], 0)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.data.dataset import Dataset, Part
-from slipstream.data.encoder import Dictionary, is_missing
+from slipstream.data.encoder import Dictionary, is_missing, is_unicode
 from slipstream.data.inputs import Examples, Ragged
 from slipstream.data.layout import PARTS
 from slipstream.data.manifest import ListStats, Manifest, PartInfo, versions
@@ -86,9 +86,7 @@ def from_arrays(
         raise DataError(f"min_count is {min_count}; it must be at least 0.")
     labels = _numbers("labels", labels)
     n = len(labels)
-    if bool(np.any((labels < 0) | (labels > 1))):
-        at = int(np.flatnonzero((labels < 0) | (labels > 1))[0])
-        raise DataError(f"The label of input {at} is {labels[at]:g}; labels lie from 0 to 1.")
+    _check_range("label", labels, 1)
     ends = _part_ends(n, validation, evaluation)
     raw = {name: _raw_column(name, values, n) for name, values in columns.items()}
     table_of = {name: (tables or {}).get(name, name) for name in raw}
@@ -115,10 +113,12 @@ def from_arrays(
         ids=np.stack(singles, axis=1) if singles else np.empty((n, 0), dtype=schema.id_dtype),
         dense=np.stack(dense_values, axis=1) if dense_values else np.empty((n, 0), np.float32),
         lists={c.name: Ragged(ids[c.name], raw[c.name].offsets) for c in schema.lists},
-        weights=None if weights is None else _weights(weights, n),
+        weights=None if weights is None else _numbers("weights", weights, n),
         times=None if times is None else _times(times, n),
     )
     whole.check(schema)
+    if whole.weights is not None:
+        _check_range("weight", whole.weights, np.inf)
     starts = (0, *ends[:-1])
     parts = {
         name: whole.slice(start, end) for name, start, end in zip(PARTS, starts, ends, strict=True)
@@ -166,29 +166,23 @@ def in_memory(
 
 @dataclass(frozen=True)
 class _RawColumn:
-    """Raw values one after the other: int64, or objects that are strings; which are missing."""
+    """Raw values one after the other: int64, or objects that are strings."""
 
     values: Array
     missing: Array
     offsets: Array
     kind: Kind
 
-    @property
-    def text(self) -> bool:
-        return self.values.dtype.kind == "O"
-
 
 def _raw_column(name: str, column: Array | Lists, n: int) -> _RawColumn:
-    kind: Kind = "single"
-    offsets = np.arange(n + 1)
-    values: Any = column
+    kind, offsets, values = "single", np.arange(n + 1), column
     if isinstance(column, Lists):
         kind, offsets, values = column.kind, np.asarray(column.offsets), column.values
     values = np.asarray(values)
     if values.ndim != 1:
         raise DataError(f"Column {name!r} has shape {values.shape}; give one value an input.")
-    if len(offsets) != n + 1 or (kind == "single" and len(values) != n):
-        length = len(values) if kind == "single" else len(offsets) - 1
+    length = len(values) if kind == "single" else len(offsets) - 1
+    if length != n:
         raise DataError(f"Column {name!r} has {length} inputs, but there are {n} labels.")
     if kind != "single" and not Ragged(values, offsets).whole:
         raise DataError(
@@ -212,23 +206,20 @@ def _typed(name: str, values: Array, missing: Array) -> Array:
             raise DataError(f"Column {name!r} holds bytes that are not UTF-8: {error}.") from None
     if values.dtype.kind == "U":
         return values.astype(object)
-    whole = values.dtype.kind in "biu"
     if values.dtype.kind == "O":
         present = values[~missing]
-        whole = all(value is None or isinstance(value, (int, np.integer)) for value in values)
-        if not whole:
+        if not all(value is None or isinstance(value, (int, np.integer)) for value in values):
             for value in present:
                 if not isinstance(value, str):
                     raise DataError(
                         f"Column {name!r} holds {value!r}; use whole numbers or strings, one or "
                         "the other, or make it a dense column."
                     )
-            for value in present:
-                if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+                if not is_unicode(value):
                     raise DataError(f"Column {name!r} holds {value!r}, which is not Unicode text.")
             return np.where(missing, "", values).astype(object)
         values = np.where(missing, 0, values)
-    if not whole:
+    elif values.dtype.kind not in "biu":
         raise DataError(
             f"Column {name!r} is of type {values.dtype}; use whole numbers or strings, or make it "
             "a dense column."
@@ -252,7 +243,7 @@ def _rank_values(
     name: str, columns: dict[str, _RawColumn], train: int, min_count: int
 ) -> _RankedValues:
     """Rank the values of the columns that share a table."""
-    if len({column.text for column in columns.values()}) > 1:
+    if len({column.values.dtype for column in columns.values()}) > 1:
         raise DataError(f"The columns of table {name!r} mix whole numbers and strings.")
     values = np.concatenate([column.values for column in columns.values()])
     missing = np.concatenate([column.missing for column in columns.values()])
@@ -321,14 +312,11 @@ def _numbers(name: str, values: Array, n: int | None = None) -> Array:
     return array
 
 
-def _weights(values: Array, n: int) -> Array:
-    array = _numbers("weights", values, n)
-    bad = np.flatnonzero(array < 0)
+def _check_range(noun: str, values: Array, most: float) -> None:
+    bad = np.flatnonzero((values < 0) | (values > most))
     if len(bad):
-        raise DataError(
-            f"The weight of input {bad[0]} is {array[bad[0]]:g}; weights are 0 or more."
-        )
-    return array
+        rule = "weights are 0 or more" if noun == "weight" else "labels lie from 0 to 1"
+        raise DataError(f"The {noun} of input {bad[0]} is {values[bad[0]]:g}; {rule}.")
 
 
 def _times(values: Array, n: int) -> Array:

@@ -55,6 +55,11 @@ def raw_keys(values: Sequence[Any], kind: ValueKind) -> tuple[Array, Array]:
     return np.array(keys, dtype=KEY_DTYPE[kind]), missing
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a string can be written as UTF-8."""
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
 def _written(value: Any, kind: ValueKind) -> str:
     """A value as it stands in a log."""
     text = value
@@ -69,7 +74,7 @@ def _written(value: Any, kind: ValueKind) -> str:
 
 def _fits(text: str, kind: ValueKind) -> bool:
     if kind == "text":
-        return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
+        return is_unicode(text)
     if not re.fullmatch(PATTERNS[kind], text):
         return False
     return kind == "hex" or (len(text) <= 20 and -(2**63) <= int(text) < 2**63)

@@ -68,29 +68,17 @@ class FileInfo:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Everything that is known of a data set without reading its inputs.
-
-    Args:
-        schema: Columns, tables and dense values.
-        parts: train, validation and evaluation.
-        files: Size and checksum of every file, by path within the folder.
-        source: Where the inputs came from: `{"kind": ..., "files": [...], ...}`.
-        bad_rows: How many raw rows were set aside, by reason.
-        oracle: For built-in data, what a model that knows the truth scores on each part.
-        rows_per_shard: Inputs in every shard of a part but its last.
-        versions: Of this package and what it runs on.
-        checksum: Of this manifest; with the files' checksums in it, it names the data set.
-    """
+    """Everything that is known of a data set without reading its examples."""
 
     schema: Schema
     parts: dict[str, PartInfo]
-    files: dict[str, FileInfo]
-    source: dict[str, Any]
-    rows_per_shard: int
-    bad_rows: dict[str, int] = field(default_factory=dict)
-    oracle: dict[str, dict[str, float]] | None = None
+    files: dict[str, FileInfo]  # by path within the folder
+    source: dict[str, Any]  # where the examples came from: {"kind": ..., "files": [...], ...}
+    rows_per_shard: int  # in every shard of a part but its last
+    bad_rows: dict[str, int] = field(default_factory=dict)  # raw rows left out, by reason
+    oracle: dict[str, dict[str, float]] | None = None  # scores of the truth on each part
     versions: dict[str, str] = field(default_factory=dict)
-    checksum: str = ""
+    checksum: str = ""  # of this manifest; with those of the files in it, it names the data set
 
     def to_text(self) -> str:
         """The text of `manifest.json`, with its own checksum filled in."""

@@ -12,19 +12,12 @@ from slipstream.arrays import Array
 
 @dataclass(frozen=True)
 class Ranking:
-    """The ids of one table.
+    """The ids of one table."""
 
-    Args:
-        ids: The id of each value; values that share the unseen id included.
-        counts: How often each id occurs, never rising.
-        values: The value behind each id; -1 at the unseen id.
-        unseen: The id of every value that is not known.
-    """
-
-    ids: Array
-    counts: Array
-    values: Array
-    unseen: int
+    ids: Array  # the id of each value; values that share the unseen id included
+    counts: Array  # how often each id occurs, never rising
+    values: Array  # the value behind each id; -1 at the unseen id
+    unseen: int  # the id of every value that is not known
 
 
 def rank(
@@ -33,13 +26,9 @@ def rank(
     """Rank values by count: 0 is the most popular.
 
     Values seen fewer than `min_count` times share the unseen id, whose rank follows from the
-    sum of their counts. Among equal counts the smaller value comes first, the unseen id last.
-
-    Args:
-        counts: How often each value occurs in the training part.
-        min_count: The least count that earns an id; 0 gives one to every value.
-        ties: Gives the uint32 keys that decide between equal counts to the values it is given;
-            by default a value's own number decides.
+    sum of their counts; with 0 every value has an id of its own. Among equal counts the smaller
+    value comes first, or the value with the smaller of the uint32 keys that `ties` returns for
+    the values it gets; the unseen id comes last.
 
     Example:
         >>> rank(np.array([1, 5, 7, 1])).ids.tolist()

@@ -32,7 +32,7 @@ class Table:
         buckets: How many ids are hashed buckets, which several values share.
         hashed: The kind of raw values, where they are not stored but only hashed to buckets.
         ranked: Whether ids are popularity ranks of this data set's training part; not so where
-            they were taken over from another data set.
+            they were reused from another data set.
     """
 
     name: str

@@ -21,7 +21,7 @@ Progress = Callable[[int], None]
 
 
 def verify(folder: str | Path, progress: Progress = lambda _: None) -> list[str]:
-    """What is wrong with a data set, each as a sentence that names the file; empty if nothing is.
+    """List what is wrong with a data set, as sentences that name the files.
 
     Raises an error where the folder cannot be opened as a data set at all.
 
@@ -46,26 +46,25 @@ def verify(folder: str | Path, progress: Progress = lambda _: None) -> list[str]
 
 
 def _damaged_files(dataset: Dataset, progress: Progress) -> Iterator[str]:
-    assert dataset.folder is not None, "a data set that was opened has a folder"
     for name, info in dataset.manifest.files.items():
         digest = hashlib.sha256()
-        with (dataset.folder / name).open("rb") as file:
+        with _path(dataset, name).open("rb") as file:
             while block := file.read(_BYTES_AT_ONCE):
                 digest.update(block)
                 progress(len(block))
         if digest.hexdigest() != info.sha256:
             yield (
-                f"{dataset.folder / name} is damaged: its checksum is not the one in {MANIFEST}. "
+                f"{_path(dataset, name)} is damaged: its checksum is not the one in {MANIFEST}. "
                 "Restore it or make the data set again."
             )
 
 
 def _other_files(dataset: Dataset) -> Iterator[str]:
     """Files that the manifest knows nothing of."""
-    assert dataset.folder is not None, "a data set that was opened has a folder"
     known = {MANIFEST, *dataset.manifest.files}
-    for path in sorted(dataset.folder.rglob("*")):
-        if path.is_file() and path.relative_to(dataset.folder).as_posix() not in known:
+    folder = _path(dataset, "")
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.relative_to(folder).as_posix() not in known:
             yield f"{path} is not part of the data set. Move it elsewhere."
 
 
@@ -77,9 +76,9 @@ def _check_tables(dataset: Dataset) -> Iterator[str]:
             continue
         file = _path(dataset, table_file(dataset.schema, table.name, "values"))
         offsets = dictionary.offsets
-        entries = len(dictionary.values) if offsets is None else len(offsets) - 1
-        if entries < table.rows:
-            yield f"{file} has {entries} values for {table.rows} ids of table {table.name!r}."
+        if len(dictionary) < table.rows:
+            entries, name = len(dictionary), table.name
+            yield f"{file} has {entries} values for {table.rows} ids of table {name!r}."
         elif offsets is not None and not Ragged(dictionary.values, offsets).whole:
             file = _path(dataset, table_file(dataset.schema, table.name, "offsets"))
             yield f"{file} does not rise from 0 to the number of bytes in the values."
@@ -88,54 +87,46 @@ def _check_tables(dataset: Dataset) -> Iterator[str]:
 def _check_part(dataset: Dataset, part: Part, counts: dict[str, Array] | None) -> list[str]:
     """Problems of one part; adds the accesses of its ids to `counts` if there are any."""
     schema, info = dataset.schema, dataset.manifest.parts[part.name]
-    problems: dict[str, None] = {}
+    manifest = _path(dataset, MANIFEST)
+    problems: list[str] = []
     positives = 0.0
     lengths: dict[str, Counter[int]] = {column.name: Counter() for column in schema.lists}
     last_time: int | None = None
     if info.rows != sum(info.shards):
-        problems.setdefault(
-            f"{_path(dataset, MANIFEST)} gives {info.rows} inputs in {part.name}, its shards have "
+        problems.append(
+            f"{manifest} gives {info.rows} inputs in {part.name}, its shards have "
             f"{sum(info.shards)}."
         )
     for shard, inputs in enumerate(part.shards):
-        broken = _broken_lists(dataset, part.name, shard, inputs)
-        if broken:
-            return [*problems, *broken]  # what they hold cannot be read
+        for name, ragged in inputs.lists.items():
+            if not ragged.whole:
+                file = _path(dataset, list_file(schema, part.name, shard, name, "offsets"))
+                # The examples of such lists cannot be read.
+                return [*problems, f"{file} does not rise from 0 to the number of values."]
         for start in range(0, len(inputs), _AT_ONCE):
             run = inputs.slice(start, min(start + _AT_ONCE, len(inputs)))
-            for problem in _check_run(dataset, part.name, shard, run, counts):
-                problems.setdefault(problem)
+            problems += _check_run(dataset, part.name, shard, run, counts)
             positives += float(run.labels.sum(dtype=np.float64))
             for name, ragged in run.lists.items():
                 lengths[name].update(np.diff(ragged.offsets).tolist())
             if run.times is not None and len(run):
-                file = _path(dataset, shard_file(part.name, shard, "times"))
                 before = run.times[0] if last_time is None else last_time
                 if np.any(np.diff(run.times, prepend=before) < 0):
-                    problems.setdefault(f"{file} has times that fall.")
+                    file = _path(dataset, shard_file(part.name, shard, "times"))
+                    problems.append(f"{file} has times that fall.")
                 last_time = int(run.times[-1])
-    manifest = _path(dataset, MANIFEST)
     if not np.isclose(positives, info.positives):
-        problems.setdefault(
+        problems.append(
             f"{manifest} gives {info.positives:g} positives in {part.name}, but there are "
             f"{positives:g}."
         )
     for name, column in lengths.items():
         if ListStats.of(column) != info.lists[name]:
-            problems.setdefault(
+            problems.append(
                 f"{manifest} gives other lengths for the lists of {name!r} in {part.name} than "
                 "there are."
             )
-    return list(problems)
-
-
-def _broken_lists(dataset: Dataset, part: str, shard: int, inputs: Examples) -> list[str]:
-    return [
-        f"{_path(dataset, list_file(dataset.schema, part, shard, name, 'offsets'))} does not rise "
-        "from 0 to the number of values."
-        for name, ragged in inputs.lists.items()
-        if not ragged.whole
-    ]
+    return list(dict.fromkeys(problems))
 
 
 def _check_run(

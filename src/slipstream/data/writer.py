@@ -28,7 +28,7 @@ from slipstream.data.layout import (
     table_file,
 )
 from slipstream.data.manifest import FileInfo, ListStats, Manifest, PartInfo, versions
-from slipstream.data.schema import Schema
+from slipstream.data.schema import Schema, Table
 from slipstream.errors import DataError
 
 _READ = 1 << 20
@@ -37,15 +37,9 @@ _READ = 1 << 20
 class DatasetWriter:
     """Writes examples part by part; leaves a packed data set at `out`, or nothing.
 
-    Args:
-        out: The folder to make.
-        schema: Columns, tables and dense values.
-        source: How the data set is made, for the manifest: `{"kind": ..., ...}`.
-        rows_per_shard: Examples in every shard but a part's last.
-        force: Replace a data set that is already at `out`.
-        work: The partial folder, if the caller has locked it and names it in the end; by default
-            the writer does both.
-        resume: The `position` of an earlier process that wrote to the same `work`.
+    `source` says how the data set is made, for the manifest. A caller that has locked the partial
+    folder and renames it in the end passes it as `work`; by default the writer does both. To
+    continue in the `work` of an earlier process, pass its `position` as `resume`.
 
     Example:
         >>> names = [table.name for table in dataset.schema.tables]
@@ -102,9 +96,11 @@ class DatasetWriter:
             "parts": {name: part.position() for name, part in self._parts.items()},
         }
 
-    def add_file(self, name: str, array: Array) -> None:
-        """Write a file of the data set that belongs to no part and no table."""
-        self._write(name, array)
+    def add_file(self, path: str, array: Array) -> None:
+        """Write a whole file of the data set."""
+        with _HashedFile(self.work / path) as file:
+            file.write(array)
+        self._files[path] = file.info
 
     def finish(
         self,
@@ -115,38 +111,17 @@ class DatasetWriter:
         oracle: dict[str, dict[str, float]] | None = None,
         buckets: dict[str, Array] | None = None,
     ) -> Path:
-        """Write the tables and the manifest, and give the folder its name; gives where it lies.
+        """Write the tables and the manifest, give the folder its name, and return its path.
 
-        A folder aside that is the caller's own keeps its name: the caller gives it another.
-
-        Args:
-            counts: For each table, how often each id occurs in the training part.
-            dictionaries: For each table, the raw value of each id, where it is known.
-            bad_rows: How many raw rows were set aside, by reason.
-            oracle: What a model that knows the truth would score on each part.
-            buckets: For each table with hashed buckets, the id of each bucket.
+        A folder that was passed as `work` keeps its name. `counts` are those of each id of each
+        table in the training part; tables with raw values or hashed buckets need these too.
         """
         parts = {name: part.finish() for name, part in self._parts.items()}
         for table in self.schema.tables:
-            per_id = np.asarray(counts[table.name], dtype="<i8")
-            if per_id.shape != (table.rows,):
-                raise DataError(
-                    f"Table {table.name!r} has {table.rows} rows, but counts of shape "
-                    f"{per_id.shape}."
-                )
-            self._write(table_file(self.schema, table.name, "counts"), per_id)
             dictionary = (dictionaries or {}).get(table.name)
-            if (dictionary.kind if dictionary else None) != table.values:
-                raise DataError(
-                    f"Table {table.name!r} needs a dictionary of kind {table.values!r}."
-                )
-            for name, array in (dictionary.arrays() if dictionary else {}).items():
-                self._write(table_file(self.schema, table.name, name), array)
-            shared = (buckets or {}).get(table.name)
-            if (0 if shared is None else len(shared)) != table.buckets:
-                raise DataError(f"Table {table.name!r} needs the ids of {table.buckets} buckets.")
-            if shared is not None:
-                self._write(table_file(self.schema, table.name, "buckets"), shared)
+            ids = (buckets or {}).get(table.name)
+            per_id = np.asarray(counts[table.name], dtype="<i8")
+            self._add_table(table, per_id, dictionary, ids)
         manifest = Manifest(
             schema=self.schema,
             parts=parts,
@@ -181,14 +156,26 @@ class DatasetWriter:
     def __exit__(self, *_: object) -> None:
         self.abandon()
 
-    def _write(self, path: str, array: Array) -> None:
-        with _HashedFile(self.work / path) as file:
-            file.write(array)
-        self._files[path] = file.info
+    def _add_table(
+        self, table: Table, counts: Array, dictionary: Dictionary | None, buckets: Array | None
+    ) -> None:
+        if counts.shape != (table.rows,):
+            raise DataError(
+                f"Table {table.name!r} has {table.rows} rows, but counts of shape {counts.shape}."
+            )
+        if (dictionary.kind if dictionary else None) != table.values:
+            raise DataError(f"Table {table.name!r} needs a dictionary of kind {table.values!r}.")
+        if (0 if buckets is None else len(buckets)) != table.buckets:
+            raise DataError(f"Table {table.name!r} needs the ids of {table.buckets} buckets.")
+        arrays = {"counts": counts, **(dictionary.arrays() if dictionary else {})}
+        if buckets is not None:
+            arrays["buckets"] = buckets
+        for name, array in arrays.items():
+            self.add_file(table_file(self.schema, table.name, name), array)
 
 
 class _PartWriter:
-    """Cuts the inputs of one part into shards."""
+    """Cuts the examples of one part into shards."""
 
     def __init__(
         self, writer: DatasetWriter, name: str, resume: dict[str, Any] | None = None
@@ -244,32 +231,30 @@ class _PartWriter:
             file.abandon()
         self.open.clear()
 
-    def _path(self, field: str) -> str:
-        return shard_file(self.name, len(self.shards) - 1, field)
-
     def _list_path(self, column: str, array: str) -> str:
         return list_file(self.schema, self.name, len(self.shards) - 1, column, array)
 
     def _open_shard(self) -> None:
         self.shards.append(0)
-        paths = [self._path(field) for field in fixed_fields(self.schema)]
-        for column in self.schema.lists:
-            paths += [self._list_path(column.name, array) for array in ("values", "offsets")]
+        self.list_ends = dict.fromkeys(self.lengths, 0)
+        number = len(self.shards) - 1
+        paths = [shard_file(self.name, number, name) for name in fixed_fields(self.schema)]
+        for column in self.list_ends:
+            paths += [self._list_path(column, array) for array in ("values", "offsets")]
         self.open = {path: _HashedFile(self.writer.work / path) for path in paths}
-        for column in self.schema.lists:
-            self.list_ends[column.name] = 0
-            self.open[self._list_path(column.name, "offsets")].write(np.zeros(1, dtype="<i8"))
+        for column in self.list_ends:
+            self.open[self._list_path(column, "offsets")].write(np.zeros(1, dtype="<i8"))
 
     def _append_to_shard(self, inputs: Examples) -> None:
         arrays = inputs.fixed()
         for name, field in fixed_fields(self.schema).items():
-            self.open[self._path(name)].write(arrays[name].astype(field.dtype, copy=False))
+            file = self.open[shard_file(self.name, len(self.shards) - 1, name)]
+            file.write(arrays[name].astype(field.dtype, copy=False))
         for name, dtype in list_fields(self.schema).items():
             ragged = inputs.lists[name]
             ends = ragged.offsets[1:].astype("<i8") + self.list_ends[name]
-            self.open[self._list_path(name, "values")].write(
-                ragged.values.astype(dtype, copy=False)
-            )
+            values = ragged.values.astype(dtype, copy=False)
+            self.open[self._list_path(name, "values")].write(values)
             self.open[self._list_path(name, "offsets")].write(ends)
             self.list_ends[name] = int(ends[-1])
             lengths, times = np.unique(np.diff(ragged.offsets), return_counts=True)
@@ -281,9 +266,7 @@ class _PartWriter:
 class _HashedFile:
     """A file that is only appended to; its checksum is ready when it is closed.
 
-    Args:
-        path: The file.
-        keep: How many bytes of a file that is there to keep and go on from.
+    `keep` is how many bytes of a file that is there to keep and go on from.
     """
 
     def __init__(self, path: Path, keep: int | None = None) -> None:

@@ -26,11 +26,7 @@ _KEYS = (
 
 
 def table(schema: str | Path) -> LogSpec:
-    """The log that a schema file describes.
-
-    Args:
-        schema: The file: see docs/prepare.md for what it may say.
-    """
+    """The log that a schema file describes; docs/prepare.md lists its keys."""
     path = Path(schema)
     if not path.is_file():
         raise ConfigError(f"The schema file {path} does not exist.")
@@ -51,12 +47,11 @@ class _Schema:
         self.given = self._mapping("the schema", given, _KEYS)
 
     def spec(self) -> LogSpec:
-        columns = [self._column(one, lists=False) for one in self._list("categorical")]
-        columns += [self._column(one, lists=True) for one in self._list("lists")]
-        columns = [self._with_field(column) for column in columns]
+        columns = [self._column(entry, lists=False) for entry in self._list("categorical")]
+        columns += [self._column(entry, lists=True) for entry in self._list("lists")]
         if not columns:
             raise self._wrong("categorical", "names no column; a data set needs at least one")
-        label, time = self._name("label"), self._time()
+        label, time, dense = self._name("label"), self._time(), self._dense()
         sort = self.given.get("sort")
         if sort not in (None, False, "time"):
             raise self._wrong("sort", f"is {sort!r}; the one thing to sort by is `time`")
@@ -76,11 +71,15 @@ class _Schema:
             or separator in '"\n\r'
         ):
             raise self._wrong("separator", f"is {separator!r}; give one ASCII character")
-        self._check_names(columns, [one.name for one in self._dense()])
+        seen: set[str] = {label or "click"}
+        for name in [*(column.name for column in columns), *(entry.name for entry in dense)]:
+            if name in seen:
+                raise ConfigError(f"{self.path}: the name {name!r} is given twice.")
+            seen.add(name)
         return LogSpec(
             format="table",
             columns=tuple(columns),
-            dense=self._dense(),
+            dense=dense,
             label=label,
             label_name=label or "click",
             time=time,
@@ -93,37 +92,31 @@ class _Schema:
             history=self._history(columns, negatives),
         )
 
-    def _check_names(self, columns: Sequence[Categorical], dense: Sequence[str]) -> None:
-        seen: set[str] = {self._name("label") or "click"}
-        for name in [*(column.name for column in columns), *dense]:
-            if name in seen:
-                raise ConfigError(f"{self.path}: the name {name!r} is given twice.")
-            seen.add(name)
-
     def _dense(self) -> tuple[Dense, ...]:
-        made = []
-        for one in self._list("dense"):
+        dense = []
+        for entry in self._list("dense"):
             keys = ("name", "transform", "missing")
-            given = self._mapping("dense", {"name": one} if isinstance(one, str) else one, keys)
-            transform = given.get("transform", "log")
+            values = {"name": entry} if isinstance(entry, str) else entry
+            values = self._mapping("dense", values, keys)
+            transform = values.get("transform", "log")
             if transform not in TRANSFORMS:
                 raise self._wrong(
                     "dense", f"has transform {transform!r}; choose from {', '.join(TRANSFORMS)}"
                 )
-            missing = given.get("missing", 0.0)
+            missing = values.get("missing", 0.0)
             if (
                 not isinstance(missing, (int, float))
                 or isinstance(missing, bool)
                 or not abs(missing) < 3e38
             ):
                 raise self._wrong("dense", f"has missing {missing!r}; give a finite number")
-            made.append(Dense(self._text("dense", given.get("name")), transform, float(missing)))
-        return tuple(made)
+            dense.append(Dense(self._text("dense", values.get("name")), transform, float(missing)))
+        return tuple(dense)
 
-    def _column(self, one: Any, lists: bool) -> Categorical:
+    def _column(self, entry: Any, lists: bool) -> Categorical:
         where = "lists" if lists else "categorical"
         keys = ("name", "field", "table", "values") + (("kind", "split") if lists else ())
-        given = self._mapping(where, {"name": one} if isinstance(one, str) else one, keys)
+        given = self._mapping(where, {"name": entry} if isinstance(entry, str) else entry, keys)
         name = self._text(where, given.get("name"))
         values = given.get("values")
         if values is not None and values not in get_args(Values):
@@ -136,21 +129,14 @@ class _Schema:
         split = given.get("split", " ") if lists else None
         if lists and (not isinstance(split, str) or not split):
             raise self._wrong(where, f"has split {split!r}; give the text between two values")
-        field = given.get("field", name if values != "hour" else "")
-        if field != "":
-            field = self._text(where, field)
-        return Categorical(
-            name, field, self._text(where, given.get("table", name)), values, kind, split
-        )
-
-    def _with_field(self, column: Categorical) -> Categorical:
-        """An hour column takes its field from the time."""
-        if column.values != "hour":
-            return column
-        time = self._time()
-        if time is None:
-            raise self._wrong("categorical", f"{column.name!r} is an hour, but there is no time")
-        return Categorical(column.name, time.field, column.table, "hour")
+        field = self._text(where, given.get("field", name))
+        if values == "hour":
+            time = self._time()
+            if time is None:
+                raise self._wrong(where, f"{name!r} is an hour, but there is no time")
+            field = time.field
+        table_name = self._text(where, given.get("table", name))
+        return Categorical(name, field, table_name, values, kind, split)
 
     def _time(self) -> Time | None:
         given = self.given.get("time")
