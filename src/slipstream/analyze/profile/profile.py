@@ -72,9 +72,8 @@ def profile(
     outcomes = []
     planned = progress("plans", len(budgets) * len(COMPARED) * len(sample.batches))
     sizes: dict[str, Any] = {"batch_size": batch_size, "window": window}
-    for (_, bytes_), placement in product(budgets, COMPARED):
-        outcome = plan_outcome(sample, popularity, examples, placement, bytes_, **sizes)
-        outcomes.append(asdict(outcome))
+    for (_, bytes_), kind in product(budgets, COMPARED):
+        outcomes.append(asdict(plan_outcome(sample, popularity, examples, kind, bytes_, **sizes)))
         planned(len(sample.batches))
     return {
         "inputs": examples,

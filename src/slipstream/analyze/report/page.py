@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from importlib.resources import files as resources
 
@@ -31,7 +31,7 @@ class Chapter:
     group: RunGroup
     results: Sequence[Result]
     plots: Sequence[Plot]
-    remarks: Sequence[str] = field(default_factory=tuple)  # further sentences
+    remarks: Sequence[str] = ()  # further sentences
 
 
 def page(chapters: Sequence[Chapter], machine: str = "") -> str:

@@ -104,13 +104,8 @@ def read_run(folder: Path) -> RunRecord:
         raise ConfigError(_no_run(folder))
     config, _ = files.read(folder / CONFIG)
     summary = folder / SUMMARY
-    return RunRecord(
-        folder,
-        folder.name,
-        config,
-        _json(summary.read_text(encoding="utf-8"), summary) if summary.is_file() else None,
-        list(_lines(folder / METRICS)),
-    )
+    results = _json(summary.read_text(encoding="utf-8"), summary) if summary.is_file() else None
+    return RunRecord(folder, folder.name, config, results, list(_lines(folder / METRICS)))
 
 
 def _lines(path: Path) -> Iterable[dict[str, Any]]:

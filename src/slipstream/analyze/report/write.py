@@ -46,13 +46,12 @@ def report_on(folders: Sequence[Path]) -> RunReport:
     for group in groups:
         results = results_of(group)
         names = [run.name for run in group.runs if run.folder.name in resumed]
-        remarks = []
-        if names:
-            remarks.append(
-                f"Stopped and resumed: {', '.join(names)}. Their seconds include a second start, "
-                "so they look slower than they are."
-            )
-        chapters.append(Chapter(group, results, plots_of(group, results, colours), remarks))
+        remark = (
+            f"Stopped and resumed: {', '.join(names)}. Their seconds include a second start, so "
+            "they look slower than they are."
+        )
+        plots = plots_of(group, results, colours)
+        chapters.append(Chapter(group, results, plots, [remark] if names else []))
     machines = dict.fromkeys(summary_line(about["machine"]) for about in comparisons)
     return RunReport(chapters, "; ".join(machines))
 
