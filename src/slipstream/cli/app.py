@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import typer
 
-from slipstream.cli import (
-    compare,
-    data,
-    env,
-    estimate,
-    evaluate,
-    export,
-    predict,
-    prepare,
-    profile,
-    report,
-    synth,
-    train,
-    verify,
-)
+from slipstream.cli import data
 from slipstream.cli.terminal import reports_errors
 from slipstream.version import __version__
+
+# In the order of `--help`; each is a function in the module of its name.
+COMMANDS = (
+    *("synth", "prepare", "profile", "train", "compare", "report", "evaluate", "predict"),
+    *("export", "estimate", "verify", "env"),
+)
 
 app = typer.Typer(
     name="slipstream",
@@ -30,21 +24,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (
-    synth.synth,
-    prepare.prepare,
-    profile.profile,
-    train.train,
-    compare.compare,
-    report.report,
-    evaluate.evaluate,
-    predict.predict,
-    export.export,
-    estimate.estimate,
-    verify.verify,
-    env.env,
-):
-    app.command(command.__name__)(reports_errors(command))
+for name in COMMANDS:
+    command = getattr(import_module(f"slipstream.cli.{name}"), name)
+    app.command(name)(reports_errors(command))
 app.add_typer(data.app, name="data")
 
 
@@ -55,8 +37,3 @@ def _options(
     if version:
         print(__version__)
         raise typer.Exit
-
-
-def main() -> None:
-    """Run the command line."""
-    app()

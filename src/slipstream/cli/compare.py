@@ -5,10 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import typer
@@ -65,38 +62,22 @@ def compare(
     """
     from slipstream.analyze.compare.comparison import Comparison
     from slipstream.analyze.compare.options import read_options
+    from slipstream.cli.compare_progress import CompareProgress
 
     flags = options.flags | {"data": None if data is None else str(data)}
-    lists = {
-        "preset": preset,
-        "strategies": strategies,
-        "skip": skip,
-        "models": models,
-        "seeds": seeds,
-        "grid": grid,
-    }
+    lists = {"strategies": strategies, "skip": skip, "models": models, "grid": grid}
+    lists |= {"preset": preset, "seeds": seeds}
     base, choices = read_options(options.file, flags, options.settings, lists)
     if not base.data:
         raise ConfigError("The data set is missing: slipstream compare DATA --out DIR.")
     comparison = Comparison(base, choices, to)
     comparison.check(leave_out=choices.all, warn=warn)
-    seconds = None if minutes is None else 60 * minutes
-    failed = _train(comparison, force=force, keep_checkpoints=keep_checkpoints, seconds=seconds)
-    _print_results(comparison)
-    if failed:
-        raise typer.Exit(1)
-
-
-def _train(
-    comparison: Comparison, *, force: bool, keep_checkpoints: bool, seconds: float | None
-) -> bool:
-    """Train, and write the results also after Ctrl-C; return whether a run failed."""
-    from slipstream.cli.compare_progress import CompareProgress
-
     progress = CompareProgress(comparison.folder, comparison.runs, force=force)
     again = shlex.join(["slipstream", *(word for word in sys.argv[1:] if word != "--force")])
+    seconds = None if minutes is None else 60 * minutes
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
     try:
-        with _sigterm_as_ctrl_c(), progress.shown() as on_event:
+        with progress.shown() as on_event:
             failed = comparison.train(
                 on_event, force=force, keep_checkpoints=keep_checkpoints, seconds=seconds
             )
@@ -105,27 +86,16 @@ def _train(
         raise KeyboardInterrupt(f"Stopped; {progress.summary()}. To continue: {again}") from None
     if len(progress.ended) + len(failed) < len(comparison.runs):
         warn(f"The time is over; {progress.summary()}. To continue: {again}")
-    return bool(failed)
+    _print_results(comparison)
+    if failed:
+        raise typer.Exit(1)
 
 
 def _print_results(comparison: Comparison) -> None:
+    """Write the results of all runs that have ended, and print them."""
     from slipstream.cli.compare_progress import print_report
 
     report = comparison.write()
     if report is not None:
         print_report(report)
         print_line(f"The report is in {comparison.folder.path / 'report.html'}.")
-
-
-@contextmanager
-def _sigterm_as_ctrl_c() -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -20,17 +20,9 @@ from slipstream.cli.terminal import can_redraw, err, print_line, table
 from slipstream.number_format import compact, duration
 
 # Columns of the results, the most important first.
-_PRIORITY = (
-    *(
-        "strategy",
-        "speed-up",
-        "change of AUC",
-        "AUC",
-        "AUC against random",
-        "examples/s",
-        "skipped",
-    ),
-    *("bytes moved an example", "found in fast tier", "seeds"),
+_COLUMNS = (
+    *("strategy", "speed-up", "change of AUC", "AUC", "AUC against random", "examples/s"),
+    *("skipped", "bytes moved an example", "found in fast tier", "seeds"),
     *("host memory", "device memory"),
 )
 
@@ -50,18 +42,11 @@ def print_report(report: RunReport) -> None:
 
 def print_results(results: Sequence[Result]) -> None:
     """Print the results as a table."""
-    names, rows = cells(results, _PRIORITY)
-    table("", names, rows, [name for name in _PRIORITY if name in names])
+    table("", *cells(results, _COLUMNS), omit=True)
 
 
 class CompareProgress:
-    """How many runs of a comparison have ended, and how long the others will take.
-
-    Args:
-        folder: The folder of the comparison.
-        runs: Its runs.
-        force: Whether runs that are in the folder are trained again.
-    """
+    """How many runs of a comparison have ended, and how long the others will take."""
 
     def __init__(self, folder: Folder, runs: Sequence[PlannedRun], *, force: bool = False) -> None:
         self.folder, self.runs = folder, runs
@@ -94,9 +79,8 @@ class CompareProgress:
     def shown(self, console: Console = err) -> Iterator[Callable[[RunEvent], None]]:
         """Show events as they are passed to the function that this context returns."""
         columns = (BarColumn(20), TextColumn("{task.description}"))
-        with Progress(
-            *columns, console=console, transient=True, disable=not can_redraw(console)
-        ) as bar:
+        plain = not can_redraw(console)
+        with Progress(*columns, console=console, transient=True, disable=plain) as bar:
             task = bar.add_task(self.summary(), total=len(self.runs))
 
             def show(event: RunEvent) -> None:
@@ -109,19 +93,14 @@ class CompareProgress:
             yield show
 
     def _line(self, event: RunEvent) -> str:
-        name = event.run.name
         if event.state == "ended":
             run = read_run(self.folder.run(event.run))
             auc, rate = (run.summary or {}).get("auc"), run.inputs_per_second
-            shown = "undefined" if auc is None else f"{auc:.4f}"
             speed = "" if rate is None else f", {compact(rate)} examples/s"
-            return f"{name}: AUC {shown}{speed}; {self.summary()}"
-        words = {
-            "ended before": "had ended before",
-            "failed": f"failed. {event.error}",
-            "stopped": "stopped and saved",
-        }
-        return f"{name}: {words[event.state]}"
+            score = "undefined" if auc is None else f"{auc:.4f}"
+            return f"{event.run.name}: AUC {score}{speed}; {self.summary()}"
+        states = {"ended before": "had ended before", "stopped": "stopped and saved"}
+        return f"{event.run.name}: {states.get(event.state) or f'failed. {event.error}'}"
 
 
 def _running(event: RunEvent) -> str:
@@ -129,5 +108,5 @@ def _running(event: RunEvent) -> str:
     if event.line is None:
         return event.run.name
     auc = event.line.get("auc")
-    shown = "" if auc is None else f", recent AUC {auc:.4f}"
-    return f"{event.run.name}: {compact(event.line['position'])} examples{shown}"
+    recent = "" if auc is None else f", recent AUC {auc:.4f}"
+    return f"{event.run.name}: {compact(event.line['position'])} examples{recent}"

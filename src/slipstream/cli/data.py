@@ -1,16 +1,14 @@
-"""`slipstream data show | verify | read`: look at a packed data set."""
+"""`slipstream data show | verify`: look at a packed data set."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from slipstream.cli.terminal import print_line, progress_bar, reports_errors, table, warn
-from slipstream.errors import ConfigError, did_you_mean
-from slipstream.number_format import compact, size
+from slipstream.number_format import size
 
 if TYPE_CHECKING:  # torch takes seconds to import: commands import it when they run
     from slipstream.arrays import Array
@@ -18,7 +16,7 @@ if TYPE_CHECKING:  # torch takes seconds to import: commands import it when they
     from slipstream.data.encoder import Dictionary
 
 app = typer.Typer(
-    help="Look at a packed data set, check it, read it.",
+    help="Look at a packed data set, and check it.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -68,49 +66,6 @@ def verify_command(folder: Path = _FOLDER) -> None:
     print_line(f"{folder}: {len(files)} files, {size(total)}, no errors.")
 
 
-@app.command("read")
-@reports_errors
-def read(
-    folder: Path = _FOLDER,
-    part: str = typer.Option("train", help="train, validation or evaluation."),
-    batch_size: int = typer.Option(2048, min=1, help="Examples in a batch."),
-    shuffle: int | None = typer.Option(None, help="Shuffle by blocks with this seed."),
-    epochs: int = typer.Option(1, min=1, help="How often to read the part."),
-    limit: int | None = typer.Option(None, min=1, help="Read the first examples only."),
-) -> None:
-    """Read a data set through the loader, as training does, and report how fast that is.
-
-    Example: slipstream data read clicks --batch-size 16384 --shuffle 1
-    """
-    from slipstream.data.dataset import Dataset
-    from slipstream.data.loader import Loader
-    from slipstream.order import InputOrder
-
-    dataset = Dataset.open(folder)
-    if part not in dataset.parts:
-        raise ConfigError(f"There is no part {part!r}.{did_you_mean(part, dataset.parts)}")
-    source = dataset.parts[part]
-    stop = None if limit is None else min(limit, len(source))
-    order = InputOrder(len(source), seed=shuffle, epochs=epochs, stop=stop)
-    inputs, batches, positives = 0, 0, 0.0
-    begun = time.perf_counter()
-    with (
-        progress_bar("reading", len(order), "examples") as advance,
-        Loader(source, batch_size, order=order) as loader,
-    ):
-        for batch in loader:
-            inputs += batch.n_valid
-            batches += 1
-            positives += float(batch.labels.sum())
-            advance(batch.n_valid)
-    seconds = time.perf_counter() - begun
-    rate = f", {positives / inputs:.2%} positive" if inputs else ""
-    print_line(
-        f"{inputs:,} examples in {batches:,} batches{rate}, in {seconds:.2f} s "
-        f"({compact(inputs / seconds)} examples/s)"
-    )
-
-
 def _headline(dataset: Dataset) -> str:
     source = dataset.manifest.source
     origin = source["kind"]
@@ -122,15 +77,12 @@ def _headline(dataset: Dataset) -> str:
         if source["rows_set_aside"]:
             origin += f", {source['rows_set_aside']:,} set aside"
     total = sum(info.bytes for info in dataset.manifest.files.values())
-    schema = dataset.schema
-    extra = [
-        name for name, present in (("weights", schema.weights), ("times", schema.times)) if present
-    ]
-    bad = sum(dataset.manifest.bad_rows.values())
+    schema, bad = dataset.schema, sum(dataset.manifest.bad_rows.values())
     return (
         f"{dataset.folder}: {origin}; {size(total)}; {len(schema.columns)} columns in "
         f"{len(schema.tables)} tables, {len(schema.dense)} dense values"
-        + "".join(f", {name}" for name in extra)
+        + (", weights" if schema.weights else "")
+        + (", times" if schema.times else "")
         + (f"; {bad:,} bad rows set aside" if bad else "")
     )
 
@@ -147,7 +99,14 @@ def _show_parts(dataset: Dataset) -> None:
 
 
 def _show_tables(dataset: Dataset) -> None:
-    from slipstream.analyze.profile import pooled
+    from slipstream.analyze.profile import pooled, top_share
+
+    def skew(name: str, counts: Array) -> list[str]:
+        shares = [
+            f"{top_share(counts, share):.1%}" if len(counts) * share >= 1 else "-"
+            for share in (0.001, 0.01, 0.1)
+        ]
+        return [name, f"{len(counts):,}", *shares]
 
     all_counts, rows = [], []
     for shared in dataset.schema.tables:
@@ -159,25 +118,12 @@ def _show_tables(dataset: Dataset) -> None:
             for column in dataset.schema.columns
             if column.table == shared.name
         ]
-        rows.append([shared.name, *_skew(counts), f"{unseen:.1%}", ", ".join(used)])
+        rows.append([*skew(shared.name, counts), f"{unseen:.1%}", ", ".join(used)])
     if len(all_counts) > 1:
-        rows.append(["all", *_skew(pooled(all_counts)), "", ""])
+        rows.append([*skew("all", pooled(all_counts)), "", ""])
     names = ["table", "rows", "top 0.1 %", "top 1 %", "top 10 %", "unseen", "columns"]
-    table(
-        "Tables, and the share of lookups in training that go to their most popular rows",
-        names,
-        rows,
-    )
-
-
-def _skew(counts: Array) -> list[str]:
-    from slipstream.analyze.profile import top_share
-
-    shares = [
-        f"{top_share(counts, share):.1%}" if len(counts) * share >= 1 else "-"
-        for share in (0.001, 0.01, 0.1)
-    ]
-    return [f"{len(counts):,}", *shares]
+    title = "Tables, and the share of lookups in training that go to their most popular rows"
+    table(title, names, rows)
 
 
 def _decoded(dataset: Dataset, part: Part, number: int) -> str:

@@ -89,47 +89,34 @@ def _file_error(error: OSError) -> str:
 
 
 def table(
-    title: str,
-    names: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    priority: Sequence[str] | None = None,
+    title: str, names: Sequence[str], rows: Sequence[Sequence[str]], *, omit: bool = False
 ) -> None:
-    """Print a table. Where the terminal is too narrow, print one line for each value instead.
+    """Print a table. Where the terminal is too narrow, print one line for each row instead.
 
     Args:
         title: Printed above the table; may be empty.
         names: The headings. The first column names the row.
         rows: One cell for each heading.
-        priority: Headings, the most important first: a narrow terminal omits the last of them
-            and names them below the table. Without it, no column is omitted.
+        omit: Whether a narrow terminal omits the last columns and names them below the table.
     """
     if title:
         print_line(title)
-    chosen = list(priority or names)
     unlimited = out.options.update(max_width=10_000)
-    while True:
-        places = [place for place, name in enumerate(names) if name in chosen]
-        grid = Table(*(names[place] for place in places), box=None, pad_edge=False)
-        grid.padding = (0, 2, 0, 0)
+    for count in range(len(names), min(_FEWEST_COLUMNS, len(names)) - 1 if omit else -1, -1):
+        grid = Table(*names[:count], box=None, padding=(0, 2, 0, 0), pad_edge=False)
         for number, column in enumerate(grid.columns):
             column.no_wrap = True
-            numeric = priority is None and 0 < number < len(places) - 1
+            numeric = not omit and 0 < number < count - 1
             column.justify = "right" if numeric else "left"
         for row in rows:
-            grid.add_row(*(row[place] for place in places))
+            grid.add_row(*row[:count])
         if out.measure(grid, options=unlimited).maximum <= out.width:
             out.print(grid)
-            break
-        if priority is None or len(chosen) <= min(_FEWEST_COLUMNS, len(names)):
-            _value_by_value(names, rows)
+            if count < len(names):
+                print_line(f"A wider terminal also shows: {', '.join(names[count:])}.")
             return
-        chosen.pop()
-    omitted = [name for name in names if name not in chosen]
-    if omitted and priority is not None:
-        print_line(f"A wider terminal also shows: {', '.join(omitted)}.")
-
-
-def _value_by_value(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        if not omit:
+            break
     for row in rows:
         cells = [f"{name} {cell}" for name, cell in zip(names[1:], row[1:], strict=True) if cell]
         print_line(f"{row[0]}: {', '.join(cells)}".replace("\n", ", "))

@@ -97,11 +97,10 @@ SHORT = tuple(FIELDS)[:8]
 def cells(
     results: Sequence[Result], only: Sequence[str] | None = None
 ) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows; a column without content is left out, and those not in `only`."""
-    columns = {
-        name: [cell(result) for result in results]
-        for name, cell in FIELDS.items()
-        if only is None or name in only
-    }
+    """Headings and rows; a column without content is left out.
+
+    With `only`, these headings in their order.
+    """
+    columns = {name: [FIELDS[name](result) for result in results] for name in only or FIELDS}
     columns = {name: texts for name, texts in columns.items() if not set(texts) <= {"", "0 B"}}
     return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
