@@ -24,16 +24,10 @@ def compare(
     data: Path | None = typer.Argument(None, metavar="DATA", help="The folder of the data set."),
     to: Path = typer.Option(..., "--out", metavar="DIR", help="The folder of the comparison."),
     preset: str | None = typer.Option(
-        None,
-        metavar="NAME",
-        help="A list of settings instead of strategies. skipping: each block of skipping on and "
-        "off, every rule and several thresholds, beside random skipping.",
+        None, metavar="NAME", help="Instead of strategies; skipping: all that skipping consists of."
     ),
     strategies: str | None = typer.Option(
-        None,
-        metavar="NAMES",
-        help="Separated by commas; plain+random is plain with the rule random. Default: all "
-        "strategies, and plain+random as a control.",
+        None, metavar="NAMES", help="Separated by commas. Default: all, and plain+random."
     ),
     skip: str | None = typer.Option(
         None, metavar="RULES", help="Also train each strategy with each of these rules."
@@ -46,9 +40,7 @@ def compare(
     minutes: float | None = typer.Option(
         None, min=0, help="Begin no further seed that would not end within this time."
     ),
-    keep_checkpoints: bool = typer.Option(
-        False, "--keep-checkpoints", help="Keep the weights of every run."
-    ),
+    keep_checkpoints: bool = typer.Option(False, "--keep-checkpoints", help="Keep all weights."),
     force: bool = typer.Option(False, "--force", help="Replace the comparison in DIR."),
 ) -> None:
     """Train several strategies on the same data and report which is worth it, and by how much.

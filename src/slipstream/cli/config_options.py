@@ -17,14 +17,7 @@ if TYPE_CHECKING:  # torch takes seconds to import: commands import it when they
 
 
 class Flag(NamedTuple):
-    """A flag that sets one key of the configuration.
-
-    Args:
-        key: The key, with dots between sections.
-        kind: The type of its value.
-        help: One sentence for `--help`.
-        metavar: What stands for the value in `--help`.
-    """
+    """A flag that sets one key of the configuration; `help` is one sentence."""
 
     key: str
     kind: type
@@ -32,66 +25,45 @@ class Flag(NamedTuple):
     metavar: str | None = None
 
 
+_STRATEGIES = "plain, fae, hotline, bagpipe, fast or slipstream. Default: plain; fast on a GPU."
+_FAST_MEMORY = "Size of the fast tier: 2GiB, 5% of all rows, or auto. Default: 5%."
+_SKIP = "Which examples to skip; see docs/skipping.md. Default: none."
+_START = "Train from this example on: a number, or a share such as 25%."
+_PRECISION = "Precision of the dense part: fp32, tf32 or bf16. Default: fp32."
+_TRACKER = "Show metrics in tensorboard, mlflow or wandb; repeatable."
+_INIT_FROM = "Start with the weights and embedding rows of this run."
+
 FLAGS = {
     "model": Flag("model.name", str, "dlrm, tbsm, dcn, deepfm or wide_deep. Default: dlrm."),
-    "strategy": Flag(
-        "strategy",
-        str,
-        "plain, fae, hotline, bagpipe, fast or slipstream. Default: plain; fast on a GPU.",
-    ),
+    "strategy": Flag("strategy", str, _STRATEGIES),
     "ordering": Flag("order.kind", str, "The order of examples, instead of the strategy's."),
     "placement": Flag("placement.kind", str, "Where rows live, instead of the strategy's."),
-    "skip": Flag(
-        "skip.rule", str, "Which examples to skip; see docs/skipping.md. Default: none.", "RULE"
-    ),
+    "skip": Flag("skip.rule", str, _SKIP, "RULE"),
     "device": Flag("device", str, "cpu, cuda or cuda:NUMBER. Default: cpu."),
-    "fast_memory": Flag(
-        "placement.fast_memory",
-        str,
-        "Size of the fast tier: 2GiB, 5% of all rows, or auto. Default: 5%.",
-        "SIZE",
-    ),
+    "fast_memory": Flag("placement.fast_memory", str, _FAST_MEMORY, "SIZE"),
     "batch_size": Flag("batch_size", int, "Examples in a batch. Default: 2048."),
     "epochs": Flag("epochs", int, "How often to go through the training part. Default: 1."),
-    "start": Flag(
-        "start", str, "Train from this example on: a number, or a share such as 25%.", "POSITION"
-    ),
+    "start": Flag("start", str, _START, "POSITION"),
     "stop": Flag("stop", str, "Train up to this example: a number, or a share.", "POSITION"),
     "seed": Flag("seed", int, "Seed for weight initialization and shuffling. Default: 0."),
     "shuffle": Flag("shuffle", bool, "Shuffle the examples by blocks."),
-    "precision": Flag(
-        "precision", str, "Precision of the dense part: fp32, tf32 or bf16. Default: fp32."
-    ),
-    "tracker": Flag(
-        "log.trackers", list[str], "Show metrics in tensorboard, mlflow or wandb; repeatable."
-    ),
-    "init_from": Flag(
-        "init_from", str, "Start with the weights and embedding rows of this run.", "RUN"
-    ),
+    "precision": Flag("precision", str, _PRECISION),
+    "tracker": Flag("log.trackers", list[str], _TRACKER),
+    "init_from": Flag("init_from", str, _INIT_FROM, "RUN"),
 }
 """Each command-line flag by its parameter name: `fast_memory` is the flag `--fast-memory`."""
 
 
 @dataclass(frozen=True)
 class ConfigOptions:
-    """The configuration as the command line describes it.
-
-    Args:
-        file: A YAML file, or None.
-        flags: Values of flags by key of the configuration; None where a flag is absent.
-        settings: Texts `KEY=VALUE`.
-    """
+    """A YAML file, values of flags by key (None where absent), and texts `KEY=VALUE`."""
 
     file: Path | None
     flags: dict[str, Any]
     settings: list[str]
 
     def config(self, base: Config | None = None) -> Config:
-        """The file, with flags put over it and settings over these.
-
-        Args:
-            base: What to begin with instead of the file.
-        """
+        """The file (or another base), with flags put over it and settings over these."""
         from slipstream.config import Config
 
         if base is None:
@@ -102,12 +74,9 @@ class ConfigOptions:
 
 
 def config_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command `--config`, `--set` and flags that set one key each.
+    """Put `--config`, `--set` and these `FLAGS` (default: all) in place of the parameter `options`.
 
-    The command has a parameter `options`, a `ConfigOptions`. The flags appear in its place.
-
-    Args:
-        names: Names in `FLAGS`. Default: all of them.
+    The command receives a `ConfigOptions`.
     """
     flags = {name: FLAGS[name] for name in names or FLAGS}
 
@@ -136,9 +105,8 @@ def _parameters(flags: dict[str, Flag]) -> list[inspect.Parameter]:
         return inspect.Parameter(name, where, default=default, annotation=kind)
 
     file = typer.Option(None, metavar="FILE", help="A YAML file; see docs/config.md.")
-    settings = typer.Option(
-        [], "--set", metavar="KEY=VALUE", help="Set any key of the configuration."
-    )
+    help_of_set = "Set any key of the configuration."
+    settings = typer.Option([], "--set", metavar="KEY=VALUE", help=help_of_set)
     parameters = [parameter("config", Path | None, file)]
     for name, flag in flags.items():
         spelling = f"--{name.replace('_', '-')}"  # without it, a bool also gets a flag --no-NAME

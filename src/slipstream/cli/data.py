@@ -13,7 +13,6 @@ from slipstream.number_format import size
 if TYPE_CHECKING:  # torch takes seconds to import: commands import it when they run
     from slipstream.arrays import Array
     from slipstream.data.dataset import Dataset, Part
-    from slipstream.data.encoder import Dictionary
 
 app = typer.Typer(
     help="Look at a packed data set, and check it.",
@@ -134,20 +133,13 @@ def _decoded(dataset: Dataset, part: Part, number: int) -> str:
     (run,) = part.runs(number, number + 1)
     words = [f"{schema.label}={run.labels[0]:g}"]
     words += [f"{n}={v:.4g}" for n, v in zip(schema.dense, run.dense[0], strict=True)]
-    known: dict[str, Dictionary | None] = {}
-    places = {column.name: place for place, column in enumerate(schema.singles)}
+    singles = iter(run.ids[0].tolist())
     for column in schema.columns:
-        shared = schema.table(column.table)
-        if shared.name not in known:
-            known[shared.name] = dataset.dictionary(shared.name)
-        if column.kind == "single":
-            ids = [int(run.ids[0, places[column.name]])]
-        else:
-            ids = run.lists[column.name].values.tolist()
-        buckets = dataset.buckets(shared.name)
-        values = [decode(row, shared, known[shared.name], buckets) for row in ids]
-        listed = values[0] if column.kind == "single" else f"[{', '.join(values)}]"
-        words.append(f"{column.name}={listed}")
+        rows_of, single = schema.table(column.table), column.kind == "single"
+        dictionary, buckets = dataset.dictionary(rows_of.name), dataset.buckets(rows_of.name)
+        ids = [next(singles)] if single else run.lists[column.name].values.tolist()
+        values = ", ".join(decode(row, rows_of, dictionary, buckets) for row in ids)
+        words.append(f"{column.name}={values}" if single else f"{column.name}=[{values}]")
     if run.weights is not None:
         words.append(f"weight={run.weights[0]:g}")
     if run.times is not None:

@@ -20,9 +20,7 @@ def evaluate(
     run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run."),
     data: Path = typer.Argument(..., metavar="DATA", help="The folder of a data set."),
     part: str = typer.Option("evaluation", help="evaluation, validation or train."),
-    batch_size: int | None = typer.Option(
-        None, help="Examples to predict at once. Default: as in training."
-    ),
+    batch_size: int | None = typer.Option(None, help="Examples at once. Default: as in training."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON, for programs."),
 ) -> None:
     """Score a part of a data set with a run's newest checkpoint, also while the run goes on.
@@ -41,11 +39,8 @@ def evaluate(
     if as_json:
         print(json.dumps(result, indent=2))
         return
-    rows = [
-        (name.replace("_", " "), _text(result[name]))
-        for name in _SHOWN
-        if result[name] or name not in _OPTIONAL
-    ]
+    names = [name for name in _SHOWN if result[name] or name not in _OPTIONAL]
+    rows = [(name.replace("_", " "), _text(result[name])) for name in names]
     table(f"{run} on the {part} part of {data}", ("metric", "value"), rows)
     if not result["ended"]:
         print_line(result["status"])

@@ -13,9 +13,7 @@ from slipstream.number_format import parse_size_option, size
 def export(
     run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run."),
     to: Path = typer.Option(..., "--out", metavar="DIR", help="The folder to create."),
-    inside: str = typer.Option(
-        "2G", metavar="SIZE", help="Store at most this much of the tables in the program."
-    ),
+    inside: str = typer.Option("2G", metavar="SIZE", help="The most of the tables to store in it."),
     force: bool = typer.Option(False, "--force", help="Replace an existing export."),
 ) -> None:
     """Export a run's model: weights as safetensors, and a program that needs only PyTorch.
@@ -27,26 +25,22 @@ def export(
     """
     from slipstream.training.export import export_run
 
-    description = export_run(
-        run, to, inside_bytes=parse_size_option("--inside", inside), force=force
-    )
+    inside_bytes = parse_size_option("--inside", inside)
+    description = export_run(run, to, inside_bytes=inside_bytes, force=force)
     program, tables = description["program"], description["tables"]
     files = sorted({weight["file"] for weight in description["weights"].values()})
     stored = sum(table["bytes"] for table in tables.values() if table["inside"])
+    outside = {name: table["bytes"] for name, table in tables.items() if not table["inside"]}
     print_line(
         f"{to}: model.pt2, {size(program['bytes'])} with {size(stored)} of tables; "
         f"{', '.join(files)}; export.json"
     )
-    outside = [name for name, table in tables.items() if not table["inside"]]
     if outside:
-        left = size(sum(tables[name]["bytes"] for name in outside))
         print_line(
-            f"{len(outside)} tables ({left}) are not in the program, because all tables together "
-            f"take more than {inside}. Pass them with every call, after the other inputs: "
-            f"{', '.join(outside)}."
+            f"{len(outside)} tables ({size(sum(outside.values()))}) are not in the program: all "
+            f"tables together take more than {inside}. Pass them with every call, after the other "
+            f"inputs: {', '.join(outside)}."
         )
     if not description["ended"]:
-        print_line(
-            "The run has not ended. The export holds its newest checkpoint, at input "
-            f"{description['position']:,}."
-        )
+        position = f"{description['position']:,}"
+        print_line(f"The run has not ended. This is its newest checkpoint, at example {position}.")

@@ -19,24 +19,16 @@ def predict(
     run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run."),
     format: str = typer.Argument(..., metavar="FORMAT", help="criteo, avazu or table."),
     inputs: list[Path] = typer.Argument(..., metavar="INPUT...", help="Files of raw rows."),
-    to: Path | None = typer.Option(
-        None, "--out", metavar="FILE", help="The file to write. Default: stdout."
-    ),
+    to: Path | None = typer.Option(None, "--out", metavar="FILE", help="Default: stdout."),
     schema: Path | None = typer.Option(None, help="The schema file, for the format table."),
-    data: Path | None = typer.Option(
-        None, help="The run's data set, whose dictionary is needed, if it was moved."
-    ),
-    batch_size: int | None = typer.Option(
-        None, help="Examples to predict at once. Default: as in training."
-    ),
-    bad_rows: str = typer.Option(
-        "error", help="error, or skip: print nan for a row that cannot be read."
-    ),
+    data: Path | None = typer.Option(None, help="The run's data set, if it was moved."),
+    batch_size: int | None = typer.Option(None, help="Examples at once. Default: as in training."),
+    bad_rows: str = typer.Option("error", help="error, or skip: nan for a row that is wrong."),
 ) -> None:
     """Predict the probability of a click for each row of raw logs.
 
-    Prints one number per line, without a header: line 7 belongs to row 7. The rows have the format
-    of the log that was prepared; the label may be missing.
+    Prints one number a line, without a header. The rows have the format of the log that was
+    prepared; the label may be missing.
 
     Example: slipstream predict run criteo new.tsv --out clicks.txt
     """
@@ -46,16 +38,9 @@ def predict(
     if to is not None and (to.is_dir() or not to.parent.is_dir()):
         problem = f"{to} is a folder" if to.is_dir() else f"There is no folder {to.parent}"
         raise ConfigError(f"{problem}. --out needs the name of a file in an existing folder.")
-    blocks = predict_rows(
-        run,
-        log_spec(format, {"schema": schema}),
-        inputs,
-        data=data,
-        batch_size=batch_size,
-        bad_rows=bad_rows,  # type: ignore[arg-type]
-        warn=warn,
-    )
-    count = 0
+    spec, count = log_spec(format, {"schema": schema}), 0
+    options = {"data": data, "batch_size": batch_size, "bad_rows": bad_rows}
+    blocks = predict_rows(run, spec, inputs, warn=warn, **options)  # type: ignore[arg-type]
     with _output(to) as file:
         for block in blocks:
             count += len(block)

@@ -18,35 +18,22 @@ def prepare(
     inputs: list[Path] = typer.Argument(None, metavar="INPUT...", help="Files, in time order."),
     to: Path = typer.Option(..., "--out", metavar="DIR", help="The folder to create."),
     schema: Path | None = typer.Option(None, help="The schema file, for the format table."),
-    history: int | None = typer.Option(
-        None, min=0, help="For taobao: length of the history. Default: 20."
-    ),
+    history: int | None = typer.Option(None, min=0, help="Taobao: history length. Default: 20."),
     negatives: int | None = typer.Option(
-        None, min=0, help="For taobao: negative examples for each event. Default: 1."
+        None, min=0, help="Taobao: negative examples for each event. Default: 1."
     ),
     sort: bool = typer.Option(False, "--sort", help="Sort the rows by time."),
     split: str = typer.Option("time", help="How to split into parts: time, or random with --seed."),
-    validation: str = typer.Option(
-        "0.05",
-        help="Size of the validation part: a share, or day for the last day before evaluation.",
-    ),
-    evaluation: str = typer.Option(
-        "0.10", help="Size of the evaluation part: a share, or day for the last day."
-    ),
-    seed: int | None = typer.Option(
-        None, help="Seed for random splits and for negatives of taobao. Default: 0."
-    ),
+    validation: str = typer.Option("0.05", help="Size of validation: a share, or day."),
+    evaluation: str = typer.Option("0.10", help="Size of evaluation: a share, or day."),
+    seed: int | None = typer.Option(None, help="Seed of random splits and negatives. Default: 0."),
     min_count: int = typer.Option(2, help="Values that occur less often in training share one id."),
     max_rows: int | None = typer.Option(
         None, help="The most rows of a table; rarer values share hash buckets."
     ),
-    hash: int | None = typer.Option(
-        None, help="Hash all values to so many buckets, without a dictionary."
-    ),
+    hash: int | None = typer.Option(None, help="Hash values to so many rows; no dictionary."),
     dictionary: Path | None = typer.Option(None, help="Use the ids of this data set."),
-    extend: bool = typer.Option(
-        False, "--extend", help="With --dictionary: give new values new ids."
-    ),
+    extend: bool = typer.Option(False, "--extend", help="Add new values to the --dictionary."),
     memory: str = typer.Option("2G", help="The most memory to use, such as 512M."),
     bad_rows: str = typer.Option("error", help="For rows that cannot be read: error, or skip."),
     max_bad: int | None = typer.Option(None, help="With skip: the most bad rows. Default: 1000."),
@@ -72,8 +59,7 @@ def prepare(
         raise ConfigError(f"Name the files of the log: slipstream prepare {format} FILE --out {to}")
     draws = format == "taobao" and negatives != 0
     chosen = {"schema": schema, "history": history, "negatives": negatives}
-    chosen["seed"] = seed if draws else None
-    spec = log_spec(format, chosen)
+    spec = log_spec(format, chosen | {"seed": seed if draws else None})
     if sort:
         if spec.time is None:
             raise ConfigError(f"{format} logs have no time to sort by: leave out --sort.")
@@ -95,8 +81,7 @@ def prepare(
     begun = time.perf_counter()
     with progress("rows") as update:
         run(spec, inputs, to, options, force=force, progress=update)
-    seconds = time.perf_counter() - begun
-    manifest = read_manifest(to)
+    seconds, manifest = time.perf_counter() - begun, read_manifest(to)
     read, bad = manifest.source["rows_read"], manifest.source["rows_set_aside"]
     parts = ", ".join(f"{part.rows:,} {name}" for name, part in manifest.parts.items())
     print_line(

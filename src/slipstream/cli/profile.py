@@ -40,13 +40,11 @@ def profile(
 
     if options.file is None and options.flags["placement.fast_memory"] is None:
         options.flags["placement.fast_memory"] = "auto"
-    config = options.config()
-    dataset = Dataset.open(data)
-    layout = model_of(config, dataset).layout
+    config, dataset = options.config(), Dataset.open(data)
     with progress("examples") as on_progress:
         result = profile_of(
             dataset,
-            layout,
+            model_of(config, dataset).layout,
             order_of(config, dataset),
             fast_memory=config.placement.fast_memory,
             batch_size=config.batch_size,
@@ -68,37 +66,28 @@ def _show(result: dict[str, Any], title: str) -> None:
         f"{result['accesses']:,} accesses by {result['inputs']:,} examples"
     )
     shares = list(result["tables"][0]["top"])
-    table(
-        "Share of accesses that the most accessed rows take",
-        ["table", "rows", "size", *(f"top {share}" for share in shares), "accesses"],
+    names = ["table", "rows", "size", *(f"top {share}" for share in shares), "accesses"]
+    cells = [
         [
-            [
-                rows["table"],
-                f"{rows['rows']:,}",
-                size(rows["bytes"]),
-                *(f"{rows['top'][share]:.1%}" for share in shares),
-                compact(rows["accesses"]),
-            ]
-            for rows in result["tables"]
-        ],
-    )
-    best = [*result["coverage"], *result["budgets"], result["fast_memory"]]
-    by_bytes = {rows["bytes"]: rows for rows in best}
-    table(
-        "What the most accessed rows take and need",
-        ["accesses", "memory", "of all", "rows"],
-        [
-            [
-                f"{rows['access_share']:.1%}",
-                size(rows["bytes"]),
-                f"{rows['bytes'] / result['bytes']:.2%}",
-                f"{rows['rows']:,}",
-            ]
-            for _, rows in sorted(by_bytes.items())
-        ],
-    )
-    _show_what_if(result)
+            *(rows["table"], f"{rows['rows']:,}", size(rows["bytes"])),
+            *(f"{rows['top'][share]:.1%}" for share in shares),
+            compact(rows["accesses"]),
+        ]
+        for rows in result["tables"]
+    ]
+    table("Share of accesses that the most accessed rows take", names, cells)
     budget = result["fast_memory"]
+    by_bytes = {
+        rows["bytes"]: [
+            *(f"{rows['access_share']:.1%}", size(rows["bytes"])),
+            *(f"{rows['bytes'] / result['bytes']:.2%}", f"{rows['rows']:,}"),
+        ]
+        for rows in (*result["coverage"], *result["budgets"], budget)
+    }
+    names = ["accesses", "memory", "of all", "rows"]
+    cells = [row for _, row in sorted(by_bytes.items())]
+    table("What the most accessed rows take and need", names, cells)
+    _show_what_if(result)
     print_line(
         f"Fast memory of {budget['budget']} ({size(budget['bytes'])}): holds {budget['rows']:,} "
         f"rows that take {budget['access_share']:.1%} of accesses"
@@ -107,41 +96,32 @@ def _show(result: dict[str, Any], title: str) -> None:
         f"  The least that works is {budget['least_bytes']:,} bytes, where one batch fits; with "
         f"{budget['every_batch_fits_bytes']:,} bytes every batch does."
     )
-    _show_calibration(result["calibration"])
+    calibration = result["calibration"]
+    if "why_not" in calibration:
+        print_line(f"  {calibration['why_not']}")
+        return
+    likely, upper = (calibration["rows"][bound] for bound in ("likely", "upper"))
+    print_line(
+        f"  By a sample of {calibration['inputs']:,} examples: rows with "
+        f"{calibration['threshold']} or more accesses in it are hot, about {likely:,.0f} and at "
+        f"most {upper:,.0f} rows."
+    )
 
 
 def _show_what_if(result: dict[str, Any]) -> None:
     what_if = result["what_if"]
-    names = {rows["bytes"]: rows["budget"] for rows in result["budgets"]}
+    budgets = {rows["bytes"]: rows["budget"] for rows in result["budgets"]}
+    rows = []
+    for outcome in what_if["outcomes"]:
+        name = f"{budgets[outcome['budget_bytes']]} {outcome['placement']}"
+        copies = [f"{outcome['hit_rate']:.1%}", f"{outcome['bytes_per_input']:,.0f}"]
+        oversized = f"{outcome['oversized_batches']:,}"
+        if outcome["oversized_batches"] == what_if["batches_counted"]:
+            copies, oversized = ["-", "-"], "all"
+        rows.append([name, size(outcome["budget_bytes"]), *copies, oversized])
     table(
         f"What if: {what_if['batches']:,} batches of {what_if['batch_size']:,} planned, the middle "
         f"{what_if['batches_counted']:,} counted; a row counts once a batch",
         ["budget and placement.kind", "memory", "hits", "bytes/example", "batches too large"],
-        [
-            [
-                f"{names[outcome['budget_bytes']]} {outcome['placement']}",
-                size(outcome["budget_bytes"]),
-                *_copies(outcome, what_if["batches_counted"]),
-            ]
-            for outcome in what_if["outcomes"]
-        ],
-    )
-
-
-def _copies(outcome: dict[str, Any], batches: int) -> list[str]:
-    if outcome["oversized_batches"] == batches:
-        return ["-", "-", "all"]
-    hits, bytes_ = f"{outcome['hit_rate']:.1%}", f"{outcome['bytes_per_input']:,.0f}"
-    return [hits, bytes_, f"{outcome['oversized_batches']:,}"]
-
-
-def _show_calibration(calibration: dict[str, Any]) -> None:
-    if "why_not" in calibration:
-        print_line(f"  {calibration['why_not']}")
-        return
-    rows = calibration["rows"]
-    print_line(
-        f"  By a sample of {calibration['inputs']:,} examples: rows with "
-        f"{calibration['threshold']} or more accesses in it are hot, about "
-        f"{rows['likely']:,.0f} and at most {rows['upper']:,.0f} rows."
+        rows,
     )

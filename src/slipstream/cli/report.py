@@ -14,21 +14,15 @@ def report(
         ..., metavar="RUN...", help="Folders of runs, or a folder that contains runs."
     ),
     to: Path | None = typer.Option(
-        None,
-        "--out",
-        metavar="FILE",
-        help="The page to write. Default: report.html in the folder of the runs; in the current "
-        "folder if several folders are named.",
+        None, "--out", metavar="FILE", help="Default: report.html beside the runs."
     ),
-    plots: Path | None = typer.Option(
-        None, metavar="DIR", help="Also write every picture as an SVG file to this folder."
-    ),
+    plots: Path | None = typer.Option(None, metavar="DIR", help="Also write the plots as SVG."),
 ) -> None:
     """Write a page about one or more runs that opens in a browser, also offline.
 
     The page begins with the result: what was faster, what it cost, and whether the difference is
-    more than noise. Runs that differ only in their seed are one line; runs on different data or
-    with different models are not compared. An unfinished run is included as far as it is.
+    more than noise. Runs that differ only in their seed are one line. Runs on different data or
+    with different models are not compared.
 
     Example: slipstream report runs/plain runs/fast --out report.html --plots figures
     """

@@ -17,12 +17,8 @@ def synth(
     shape: str = typer.Option("small", help="small, effects, criteo-kaggle or taobao."),
     rows: int = typer.Option(100_000, help="Examples in all three parts together."),
     seed: int = typer.Option(0, help="The same seed gives the same bytes."),
-    positives: float | None = typer.Option(
-        None, help="Share of positive labels. Default: the shape's."
-    ),
-    exponent: float | None = typer.Option(
-        None, help="Exponent of the power law of every table. Default: the shape's."
-    ),
+    positives: float | None = typer.Option(None, help="Share of positive labels."),
+    exponent: float | None = typer.Option(None, help="Exponent of every table's power law."),
     drift: str = typer.Option(
         "none",
         help="How popularity and labels change over time: none, gradual or sudden@SHARE.",
@@ -46,11 +42,9 @@ def synth(
 
     recipe = Recipe(shape, rows, seed, positives, exponent, drift, min_count)
     begun = time.perf_counter()
+    if raw and min_count != 2:
+        raise ConfigError("A raw log has no ids, so --min-count has no effect with --raw. Omit it.")
     if raw:
-        if min_count != 2:
-            raise ConfigError(
-                "A raw log has no ids, so --min-count has no effect with --raw. Omit it."
-            )
         with progress_bar("writing", rows, "rows") as advance:
             write_raw(recipe, to, force=force, progress=advance)
     else:

@@ -30,10 +30,9 @@ _FEWEST_COLUMNS = 3
 
 
 class _Console(Console):
-    """A console that accepts that its reader has gone away.
+    """A console whose reader may leave: on stdout this ends the command without an error.
 
-    A closed pipe on stdout ends the command without an error. On stderr it must not end a long
-    training: further messages are dropped.
+    On stderr it must not end a long training: further messages are dropped.
     """
 
     def on_broken_pipe(self) -> None:
@@ -102,7 +101,8 @@ def table(
     if title:
         print_line(title)
     unlimited = out.options.update(max_width=10_000)
-    for count in range(len(names), min(_FEWEST_COLUMNS, len(names)) - 1 if omit else -1, -1):
+    fewest = min(_FEWEST_COLUMNS, len(names)) if omit else len(names)
+    for count in range(len(names), fewest - 1, -1):
         grid = Table(*names[:count], box=None, padding=(0, 2, 0, 0), pad_edge=False)
         for number, column in enumerate(grid.columns):
             column.no_wrap = True
@@ -115,8 +115,6 @@ def table(
             if count < len(names):
                 print_line(f"A wider terminal also shows: {', '.join(names[count:])}.")
             return
-        if not omit:
-            break
     for row in rows:
         cells = [f"{name} {cell}" for name, cell in zip(names[1:], row[1:], strict=True) if cell]
         print_line(f"{row[0]}: {', '.join(cells)}".replace("\n", ", "))
@@ -131,7 +129,7 @@ def progress(unit: str) -> Iterator[Callable[[str, int, int], None]]:
     columns = (
         bars.TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=7)),
         bars.BarColumn(bar_width=None),
-        _Amount(unit),
+        _Amount(unit, table_column=Column(no_wrap=True)),
         bars.TimeRemainingColumn(compact=True),
     )
     tasks: dict[str, bars.TaskID] = {}
@@ -159,60 +157,53 @@ def progress_bar(step: str, total: int, unit: str) -> Iterator[Callable[[float],
         yield advance
 
 
-class _Amount(bars.ProgressColumn):
-    """The amount that is done, the total, and the rate."""
-
-    def __init__(self, unit: str) -> None:
-        super().__init__(table_column=Column(no_wrap=True))
-        self.unit = unit
+class _Amount(bars.TextColumn):
+    """The amount that is done, the total, and the rate, in the unit that is its text."""
 
     def render(self, task: bars.Task) -> Text:
-        """The text of this column."""
-        rate = f"{compact(task.speed or 0)} {self.unit}/s"
-        return Text(f"{compact(task.completed)} of {compact(task.total or 0)} {self.unit}  {rate}")
+        unit, total = self.text_format, compact(task.total or 0)
+        return Text(
+            f"{compact(task.completed)} of {total} {unit}  {compact(task.speed or 0)} {unit}/s"
+        )
 
 
 @contextmanager
 def training_progress(
-    console: Console = err,
-    *,
-    every: float = 10.0,
-    clock: Callable[[], float] = time.monotonic,
+    console: Console = err, *, every: float = 10.0, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[Progress], None]]:
     """Show the reports of a training: one live line, or plain lines where the line cannot change.
 
-    Args:
-        console: Where to show it.
-        every: Seconds between plain lines: in a pipe, in CI and in a terminal without cursor
-            control. The last report is always printed.
-        clock: Returns the time in seconds.
+    Plain lines come `every` so many seconds, and always for the last report.
     """
     live = can_redraw(console)
     interval = _LIVE_EVERY if live else every
     shown = clock() - (interval if live else 0)
     unseen: Progress | None = None
-    columns = (bars.TextColumn("{task.description}", table_column=Column(no_wrap=True)),)
-    with bars.Progress(
-        *columns, console=console, auto_refresh=False, transient=True, disable=not live
-    ) as bar:
-        task = bar.add_task("")
+    column = bars.TextColumn("{task.description}", table_column=Column(no_wrap=True))
+    bar = bars.Progress(
+        column, console=console, auto_refresh=False, transient=True, disable=not live
+    )
+    task = bar.add_task("")
 
-        def update(report: Progress) -> None:
-            nonlocal shown, unseen
-            unseen = report
-            if clock() - shown < interval:
-                return
+    def show(report: Progress) -> None:
+        if live:
+            bar.update(task, description=training_line(report), refresh=True)
+        else:
+            console.print(training_line(report), soft_wrap=True, highlight=False)
+
+    def update(report: Progress) -> None:
+        nonlocal shown, unseen
+        unseen = report
+        if clock() - shown >= interval:
             shown, unseen = clock(), None
-            if live:
-                bar.update(task, description=training_line(report), refresh=True)
-            else:
-                console.print(training_line(report), soft_wrap=True, highlight=False)
+            show(report)
 
+    with bar:
         try:
             yield update
         finally:  # also after Ctrl-C, so that the user sees how far the training came
             if unseen is not None and not live:
-                console.print(training_line(unseen), soft_wrap=True, highlight=False)
+                show(unseen)
 
 
 def training_line(report: Progress) -> str:

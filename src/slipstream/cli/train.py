@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -17,9 +17,6 @@ from slipstream.cli.config_options import ConfigOptions, config_options
 from slipstream.cli.terminal import err, print_line, training_progress, warn
 from slipstream.errors import ConfigError
 from slipstream.number_format import compact, size
-
-if TYPE_CHECKING:  # torch takes seconds to import: commands do so when they run
-    from slipstream.config import Config
 
 
 @config_options()
@@ -40,51 +37,40 @@ def train(
 
     Example: slipstream train clicks --model dlrm --set dense.lr=0.05 --out run
     """
+    from slipstream.config import Config
     from slipstream.data.dataset import Dataset
     from slipstream.training.loop import train as run
+    from slipstream.training.run import Run
     from slipstream.training.state import Hooks, StoppedError
 
     if resume and force:
         raise ConfigError("Choose one of --resume (continue) and --force (start again).")
     if data is not None:
         options.flags["data"] = str(data)
-    config = options.config(_config_of_run(to, options.file) if resume else None)
+    base = Run.open(to).config if resume else None
+    if base is not None and options.file is not None:
+        file = Config.read(options.file)
+        base = file.replace(data=file.data or base.data)
+    config = options.config(base)
     if not config.data:
         raise ConfigError("Name the data set to train on: slipstream train DATA --out RUN.")
     again = shlex.join(("slipstream", "train", "--resume", "--out", str(to)))
     with _stop_on_signal(again) as signals, training_progress() as report:
         hooks = Hooks(report, warn, lambda: bool(signals))
         try:
-            summary = run(
-                Dataset.open(config.data), config, to, resume=resume, force=force, hooks=hooks
-            )
+            data_set = Dataset.open(config.data)
+            summary = run(data_set, config, to, resume=resume, force=force, hooks=hooks)
         except StoppedError as stopped:
             raise KeyboardInterrupt(f"{stopped} To continue: {again}") from None
     _show_summary(summary, to)
 
 
-def _config_of_run(run: Path, file: Path | None) -> Config:
-    """The configuration that a resumed run begins with: its own, or that of a file."""
-    from slipstream.config import Config
-    from slipstream.training.run import Run
-
-    saved = Run.open(run).config
-    if file is None:
-        return saved
-    config = Config.read(file)
-    return config.replace(data=config.data or saved.data)
-
-
 @contextmanager
 def _stop_on_signal(again: str) -> Iterator[list[int]]:
-    """Collect Ctrl-C and SIGTERM in a list; a second one ends the process at once.
-
-    At once means without cleaning up, which a run survives at any moment.
-    """
+    """Collect Ctrl-C and SIGTERM in a list; a second one ends the process, which a run survives."""
     signals: list[int] = []
 
-    def handle(number: int, frame: FrameType | None) -> None:
-        del frame
+    def handle(number: int, _frame: FrameType | None) -> None:
         signals.append(number)
         if len(signals) == 1:
             _write("Stopping after a checkpoint is saved. Press Ctrl-C again to stop at once.")
@@ -123,19 +109,21 @@ def _show_summary(summary: dict[str, Any], run: Path) -> None:
         f"{metric('normalized_entropy')}, accuracy {metric('accuracy')}, calibration "
         f"{metric('calibration')} over {summary['inputs']:,} examples"
     )
-    if summary["oracle_auc"] is not None and summary["auc"] is not None:
+    oracle, auc = summary["oracle_auc"], summary["auc"]
+    if oracle is not None and auc is not None:
         print_line(
-            f"The best possible AUC on this data is {summary['oracle_auc']:.4f}, "
-            f"{summary['oracle_auc'] - summary['auc']:.4f} higher."
+            f"The best possible AUC on this data is {oracle:.4f}, {oracle - auc:.4f} higher."
         )
     if "transfers" in summary:
-        per_input, waits = summary["transfers"]["per_input"], summary["waits"]
-        oversized = summary["transfers"]["oversized_steps"]
+        waits, oversized = summary["waits"], summary["transfers"]["oversized_steps"]
+        rows_in, rows_out, bytes_in, bytes_out = (
+            summary["transfers"]["per_input"][name]
+            for name in ("rows_in", "rows_out", "bytes_in", "bytes_out")
+        )
         print_line(
             f"Fast tier: {summary['hot_access_share']:.1%} of the rows that batches needed were "
-            f"in it. For each example, {per_input['rows_in']:.3g} rows "
-            f"({size(per_input['bytes_in'])}) were copied in and {per_input['rows_out']:.3g} "
-            f"({size(per_input['bytes_out'])}) out."
+            f"in it. For each example, {rows_in:.3g} rows ({size(bytes_in)}) were copied in and "
+            f"{rows_out:.3g} ({size(bytes_out)}) out."
         )
         print_line(
             f"{waits['steps']:,} steps waited for rows, {waits['seconds']:.3g} s in total"
@@ -143,8 +131,6 @@ def _show_summary(summary: dict[str, Any], run: Path) -> None:
         )
     if "skipping" in summary:
         print_line(f"Skipping: {summary['skipping']['sentence']}")
-    curve = [
-        f"{point['share']:.0%} {point['auc']:.4f}" for point in summary["curve"] if point["auc"]
-    ]
+    curve = [f"{at['share']:.0%} {at['auc']:.4f}" for at in summary["curve"] if at["auc"]]
     if len(curve) > 1:
         print_line(f"AUC during the run: {', '.join(curve)}")
