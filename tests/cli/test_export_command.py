@@ -9,7 +9,7 @@ def test_an_export_says_what_it_made_and_what_is_outside(tmp_path):
     done = run("export", tmp_path / "run", "--out", tmp_path / "model", "--inside", "100")
     assert done.exit_code == 0, done.stderr
     assert "model.pt2" in done.stdout
-    assert "are not in the program, because all tables together take more than 100" in done.stdout
+    assert "are not in the program: all tables together take more than 100" in done.stdout
     done = run("export", tmp_path / "run", "--out", tmp_path / "model")
     assert done.exit_code == 2
     assert "already holds an export" in done.stderr
