@@ -11,9 +11,9 @@ from small_runs import clicks, config, lines, reported, skewed, skip_rule, stop_
 from slipstream.errors import SlipstreamError
 from slipstream.gpu.planning import plan_ahead
 from slipstream.gpu.step.graph_engine import GraphEngine
-from slipstream.skip.calendar import Due, DueSteps
 from slipstream.skip.decision import Decisions
-from slipstream.skip.skipper import Skipper
+from slipstream.skip.rule import Due
+from slipstream.skip.skipper import DueSteps, Skipper
 from slipstream.training.loop import StoppedError, train
 from slipstream.training.state import Hooks
 
@@ -188,15 +188,15 @@ def test_what_is_due_is_known_ahead_from_any_step_on(rule, tmp_path, monkeypatch
     def compared(self, steps):
         if not steps:
             return []
-        ((plan, before, _),) = steps
+        ((_, _, plan, _, before),) = steps
         if plan.step % 7 == 1:
-            due_steps.append(self.due_steps())
+            due_steps.append(DueSteps(self))
         (ahead,) = {each(plan, before) for each in due_steps}
-        after = type(self.rule.calendar).after
+        after = type(self.rule).due
         seen = []
         with monkeypatch.context() as patch:
             note = lambda *args: seen.append(after(*args)) or seen[-1]  # noqa: E731
-            patch.setattr(type(self.rule.calendar), "after", note)
+            patch.setattr(type(self.rule), "due", note)
             reported = update(self, steps)
         assert ahead == (seen[-1] != Due.NOTHING or self.control.due(before, plan.next_position))
         assert bool(reported) == (seen[-1] == Due.DECISION)

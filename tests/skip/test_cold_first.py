@@ -5,8 +5,8 @@ import pytest
 from small_runs import config, lines, skewed, skip_rule
 
 from slipstream.skip.accesses import AccessReader
-from slipstream.skip.calendar import Due
-from slipstream.skip.rules.published import PublishedCalendar
+from slipstream.skip.rule import Due
+from slipstream.skip.rules.published import Published
 from slipstream.training import build
 from slipstream.training.example_order import hot_rows_of
 from slipstream.training.loop import train
@@ -56,15 +56,15 @@ def test_the_lag_of_a_decision_is_no_longer_than_an_interval_at_high_shares(data
 def test_snapshot_a_waits_for_the_first_hot_inputs_where_no_batches_come_before(
     data, tmp_path, monkeypatch
 ):
-    snapshots, after = [], PublishedCalendar.after
+    snapshots, due_after = [], Published.due
 
     def noted(self, plan, before):
-        due = after(self, plan, before)
+        due = due_after(self, plan, before)
         if due == Due.SNAPSHOT:
             snapshots.append(plan.next_position)
         return due
 
-    monkeypatch.setattr(PublishedCalendar, "after", noted)
+    monkeypatch.setattr(Published, "due", noted)
     keys = skip_rule("published", warmup_batches=0, sample_share=1)
     chosen = config(*KEYS, *keys, "skip.lag=5", batch_size=8)
     train(data, chosen, tmp_path / "run")
@@ -105,7 +105,7 @@ def test_hot_rows_are_those_of_the_inputs_that_are_trained_on(data):
     layout = build.model_of(whole, data).layout
     hot, accessed = (
         hot_rows_of(some, layout, data),
-        AccessReader(data.train).read(np.arange(500)).rows(),
+        AccessReader(data.train).read(np.arange(500)).rows[0],
     )
     assert len(hot.examples) == 500
     assert set(hot.rows) <= set(accessed.tolist())

@@ -8,11 +8,11 @@ from slipstream.config.sections import SkipSettings
 from slipstream.order import InputOrder
 from slipstream.skip import rule_choice
 from slipstream.skip.accesses import AccessReader
+from slipstream.skip.candidates import Candidates, candidates_of
 from slipstream.skip.chance import uniform
-from slipstream.skip.classifier import Classifier
 from slipstream.skip.context import RunContext
-from slipstream.skip.decision import Decision, Decisions
-from slipstream.skip.rule import Candidates
+from slipstream.skip.decision import Decision
+from slipstream.skip.judge import Judge
 from slipstream.skip.rules.case_control import common_rate, line_through, odds_of
 
 EPOCHS = 4000
@@ -26,7 +26,8 @@ def part():
 
 def rule_of(name, reader, base):
     kind, options, _ = rule_choice(name, {})
-    return kind(RunContext(SkipSettings(), reader, base, None, "dlrm", 16, 3, None), options)
+    context = RunContext(SkipSettings(), reader, base, base, None, "dlrm", 16, 3, None)
+    return kind(context, options)
 
 
 def classified(part, name, wanted):
@@ -35,12 +36,11 @@ def classified(part, name, wanted):
     rule = rule_of(name, reader, base)
     seen = reader.read(np.arange(len(part)))
     rule.observe(seen, seen)
-    classifier = Classifier(rule)
     numbers = np.arange(len(part))
-    tables, threshold = rule.decide(classifier.candidates(numbers, numbers), wanted)
+    tables, threshold = rule.decide(candidates_of(rule.context, numbers, numbers, 0), wanted)
     decision = Decision(1, 0, threshold.value, tables)
     numbers = np.tile(np.arange(20), EPOCHS)
-    verdict = classifier(decision, np.repeat(np.arange(EPOCHS), 20) * len(part), numbers)
+    verdict = Judge(rule)(decision, np.repeat(np.arange(EPOCHS), 20) * len(part), numbers)
     trained = verdict.train.reshape(EPOCHS, 20).mean(axis=0)
     return rule, decision, reader, trained, verdict.logit_offset[:20]
 
@@ -70,14 +70,14 @@ def in_epochs(part, name, epochs):
     """A decision at the beginning of each epoch, and what it makes of all inputs."""
     reader, base = AccessReader(part), InputOrder(len(part), epochs=epochs)
     rule = rule_of(name, reader, base)
-    classifier = Classifier(rule)
     numbers = np.arange(len(part))
     none = reader.read(numbers[:0])
     rule.observe(reader.read(numbers[: len(part) // 2]), none)
     for epoch in range(epochs):
         positions = numbers + epoch * len(part)
-        tables, threshold = rule.decide(classifier.candidates(numbers, positions), 0.5)
-        yield classifier(Decision(1, 0, threshold.value, tables), positions, numbers)
+        candidates = candidates_of(rule.context, numbers, positions, epoch)
+        tables, threshold = rule.decide(candidates, 0.5)
+        yield Judge(rule)(Decision(1, 0, threshold.value, tables), positions, numbers)
         rule.observe(reader.read(numbers), none)
 
 
@@ -103,7 +103,7 @@ def test_an_input_is_taken_out_of_the_counts_that_it_was_counted_in(part):
     everything.count_labels(clicks)
     common = common_rate(clicks)
     odds_of_others = few.odds_without_own(clicks, common, 20.0)
-    assert max(np.bincount(few.lists[0])) > 1, "some row is accessed several times"
+    assert max(np.bincount(few.rows[0])) > 1, "some row is accessed several times"
     for number in range(25):
         own, others = reader.read(np.array([number])), clicks.copy()
         alone = np.zeros_like(clicks)
@@ -154,7 +154,7 @@ def test_batches_before_the_first_decision_are_of_the_same_kind_as_those_after_i
     reader, base = AccessReader(part), InputOrder(len(part))
     rule = rule_of(name, reader, base)
     numbers = np.arange(20)
-    verdict = Classifier(rule)(Decisions(1).last, numbers, numbers)
+    verdict = Judge(rule)(Decision(), numbers, numbers)
     assert verdict.train.all()
     assert (verdict.logit_offset is None) == (name == "random")
     assert verdict.logit_offset is None or not verdict.logit_offset.any()

@@ -8,7 +8,8 @@ from random_datasets import orders
 
 from slipstream.order import Apart, InputOrder, Rates
 from slipstream.skip.decision import Decisions
-from slipstream.skip.order import SkippingOrder, Verdict
+from slipstream.skip.judge import Verdict
+from slipstream.skip.order import SkippingOrder
 
 
 def judge(decision, positions, numbers):

@@ -1,17 +1,11 @@
 """The results of steps, many at a time: the same run as one by one."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from small_runs import clicks, config, lines, reported, skip_rule
 
-from slipstream.pipeline.engine import StepResult
 from slipstream.skip import RULES
-from slipstream.skip.skipper import Skipper
-from slipstream.skip.steps import groups
+from slipstream.skip.skipper import DueSteps, Skipper
 from slipstream.training.loop import train
 
 SETTINGS = (
@@ -27,28 +21,47 @@ def _few_reports(monkeypatch):
     reported(monkeypatch, 100_000)
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 2), st.booleans()), max_size=40),
-    st.integers(1, 60),
-)
-def test_a_group_has_one_decision_and_no_input_twice_and_ends_where_something_may_be_due(
-    steps, per_epoch
+def test_a_group_has_one_decision_and_no_input_twice_and_ends_where_something_is_due(
+    tmp_path, monkeypatch
 ):
-    finished, position = [], 0
-    for number, (inputs, decision, ends) in enumerate(steps):
-        plan = SimpleNamespace(
-            step=number, next_position=position + inputs, decision=decision, ends=ends
-        )
-        finished.append(StepResult(0.0, None, plan, before=position))
-        position += inputs
-    step_groups = list(groups(finished, lambda plan: plan.ends, per_epoch))
-    assert [step for group in step_groups for step in group.steps] == finished
-    for group in step_groups:
-        assert {step.plan.decision for step in group.steps} == {group.decision}
-        assert not any(step.plan.ends for step in group.steps[:-1])
-        if len(group.steps) > 1:
-            first, last = group.steps[0].before, group.last.plan.next_position - 1
-            assert first // per_epoch == last // per_epoch
+    learn, groups = Skipper._learn, []
+
+    def noted(self, results, **named):
+        groups.append((results[0].before, [result.plan for result in results]))
+        learn(self, results, **named)
+
+    monkeypatch.setattr(Skipper, "_learn", noted)
+    data, due = clicks(500), set()
+    many_at_once(monkeypatch, due)
+    train(data, config(*SETTINGS, "skip.rule=value", batch_size=7, epochs=2), tmp_path / "run")
+    assert max(len(plans) for _, plans in groups) > 4
+    assert len({plans[0].decision for _, plans in groups}) > 2
+    for begin, plans in groups:
+        assert len({plan.decision for plan in plans}) == 1
+        assert not due & {plan.step for plan in plans[:-1]}
+        if len(plans) > 1:
+            per_epoch = len(data.train)
+            assert begin // per_epoch == (plans[-1].next_position - 1) // per_epoch
+
+
+def many_at_once(monkeypatch, due):
+    """Let skipping learn from many steps at once, and note after which something is due."""
+    update, due_steps, waiting, sizes = Skipper.update, [], [], []
+
+    def late(self, steps):
+        due_steps.extend([] if due_steps else [DueSteps(self)])
+        now_due = {step.plan.step for step in steps if due_steps[0](step.plan, step.before)}
+        due.update(now_due)
+        waiting.extend(steps)
+        if steps and not now_due and len(waiting) < 16:
+            return []
+        sizes.append(len(waiting))
+        now = list(waiting)
+        waiting.clear()
+        return update(self, now)
+
+    monkeypatch.setattr(Skipper, "update", late)
+    return sizes
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "freeze"])
@@ -61,20 +74,7 @@ def test_results_that_come_late_and_together_make_the_same_run(rule, tmp_path, m
         *SETTINGS, *skip_rule(rule, **options), strategy="plain", batch_size=7, epochs=2
     )
     one_by_one = train(data, wanted, tmp_path / "one-by-one")
-    update, due_steps, waiting, many = Skipper.update, [], [], []
-
-    def late(self, steps):
-        due_steps.extend([self.due_steps()] if not due_steps else [])
-        due = [due_steps[0](step.plan, step.before) for step in steps]
-        waiting.extend(steps)
-        if steps and not any(due) and len(waiting) < 16:
-            return []
-        many.append(len(waiting))
-        now = list(waiting)
-        waiting.clear()
-        return update(self, now, due_steps[0].includes)
-
-    monkeypatch.setattr(Skipper, "update", late)
+    many = many_at_once(monkeypatch, set())
     together = train(data, wanted, tmp_path / "together")
     assert max(many) > 4
     assert together["inputs_skipped"] == one_by_one["inputs_skipped"] > 0

@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 
 from slipstream.arrays import Array
-from slipstream.compiled import compiled
 
+# The constants of SplitMix64.
 _STEP, _FIRST, _SECOND = (
     np.uint64(word) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
@@ -21,7 +21,7 @@ def uniform(seed: int, name: str, numbers: Array, epochs: Array | int = 0) -> Ar
 
     Args:
         seed: The seed of the run.
-        name: What is drawn: each name has numbers of its own.
+        name: The purpose: each name has numbers of its own.
         numbers: The examples.
         epochs: The epoch of each: another epoch has other numbers.
 
@@ -29,26 +29,17 @@ def uniform(seed: int, name: str, numbers: Array, epochs: Array | int = 0) -> Ar
         >>> uniform(0, "explore", np.array([3, 4, 3])).round(3).tolist()
         [0.739, 0.714, 0.739]
     """
-    epochs = np.broadcast_to(np.asarray(epochs, np.int64), numbers.shape)
-    out = np.empty(len(numbers), dtype=np.float64)
-    _draw(_word(seed, name), np.asarray(numbers, np.int64), epochs, out)
-    return out
+    x = np.asarray(epochs).astype(np.uint64) << _EPOCH
+    x = (np.asarray(numbers).astype(np.uint64) + x) * _STEP + _word(seed, name)
+    x ^= x >> np.uint64(30)
+    x *= _FIRST
+    x ^= x >> np.uint64(27)
+    x *= _SECOND
+    x ^= x >> np.uint64(31)
+    return np.asarray(((x >> np.uint64(11)) + np.uint64(1)).astype(np.float64) * 2.0**-53)
 
 
 @cache
 def _word(seed: int, name: str) -> np.uint64:
     digest = hashlib.sha256(f"{seed}/skipping/{name}".encode()).digest()
     return np.uint64(int.from_bytes(digest[:8], "little"))
-
-
-@compiled
-def _draw(word: np.uint64, numbers: Array, epochs: Array, out: Array) -> None:
-    for k in range(len(numbers)):
-        counter = np.uint64(numbers[k]) + (np.uint64(epochs[k]) << _EPOCH)
-        x = counter * _STEP + word
-        x ^= x >> np.uint64(30)
-        x *= _FIRST
-        x ^= x >> np.uint64(27)
-        x *= _SECOND
-        x ^= x >> np.uint64(31)
-        out[k] = np.float64((x >> np.uint64(11)) + np.uint64(1)) * 2.0**-53

@@ -12,7 +12,7 @@ import numpy as np
 from slipstream.arrays import Array
 from slipstream.config.sections import SkipSettings
 from slipstream.models.inputs import LINEAR
-from slipstream.order import InputOrder
+from slipstream.order import InputOrder, Order
 from slipstream.skip.accesses import AccessReader
 from slipstream.skip.hot import HotRows
 from slipstream.tables.spec import Layout
@@ -36,6 +36,7 @@ class RunContext:
         keys: The section `skip` of the configuration.
         reader: Reads the accesses of examples; knows the tables of the data set.
         base: The order of all examples, before anything is rearranged.
+        order: The order in which they come.
         layout: The model's tables.
         model: The model's name: some published values depend on it.
         batch_size: Examples of a step.
@@ -48,6 +49,7 @@ class RunContext:
     keys: SkipSettings
     reader: AccessReader
     base: InputOrder
+    order: Order
     layout: Layout
     model: str
     batch_size: int
@@ -78,29 +80,23 @@ class RunContext:
         """Examples that are trained from a decision to its effect."""
         return (self.keys.lag or 0) * self.batch_size
 
-    @cached_property
+    @property
+    def targets(self) -> tuple[float, ...]:
+        """The share to skip of each decision in turn; the last one stays."""
+        return self.keys.target_schedule or (self.keys.target,)
+
+    @property
     def most_used_up(self) -> int:
         """The most examples that a batch may use up, skipped ones counted.
 
         So many that the batches of a lag use up an interval: a decision then holds for about an
         interval, whatever it skips. But always enough to fill batches that skip the target.
         """
-        target = max(self.keys.target_schedule or (self.keys.target,))
-        full = used_up(_ROOM * self.batch_size, target)
+        full = used_up(_ROOM * self.batch_size, max(self.targets))
         return max(math.ceil(self.every / (1 + (self.keys.lag or 0))), math.ceil(full))
 
-    def passes(self, before: int, position: int) -> bool:
-        """Whether a decision is due at a position that lies in (before, position]."""
-        if position < self.first or position >= len(self.base):
-            return False
-        then, now = ((at - self.first) // self.every for at in (before, position))
-        return before < self.first or now > then
-
     def places(self, rows: Array) -> list[tuple[int, Array, Array]]:
-        """Where rows of the data set are in the model.
-
-        Args:
-            rows: Rows, numbered through all tables of the data set; rising.
+        """Where some rows of the data set are in the model; they are in rising order.
 
         Returns:
             For each of the model's tables that has some of them: its group, their places among

@@ -1,20 +1,22 @@
-"""Counts of trained and skipped examples, for each decision."""
+"""Counts of trained and skipped examples for each decision, and the sentence at a run's end."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import torch
+
 from slipstream.arrays import Array
-from slipstream.skip.outcome import percent
-from slipstream.skip.steps import StepGroup
+from slipstream.pipeline.engine import StepResult
+from slipstream.skip.control import log_loss
 
 _CLOSE = 0.02  # a share that is closer to the target needs no reason
 _COUNTS = (
     *("trained", "skipped", "trained_positive", "skipped_positive"),
     *("loss", "accesses", "updates"),
 )
-_ABOUT = ("decision", "target", "wanted", "reached", "of_sample", "threshold", "why")
 
 
 class SkipCounts:
@@ -28,16 +30,22 @@ class SkipCounts:
         """Add a decision; the examples that it judges come later."""
         self._decisions.append({**about, "position": position, **dict.fromkeys(_COUNTS, 0)})
 
-    def add(self, group: StepGroup, skipped_labels: Array) -> None:
-        """Count the examples of some steps."""
-        counts = self._decisions[group.decision]
-        counts["trained"] += len(group.labels)
-        counts["trained_positive"] += int((group.labels > 0).sum())
+    def add(self, results: Sequence[StepResult], skipped_labels: Array) -> None:
+        """Count the examples of steps that had the same decision."""
+        plans = [result.plan for result in results]
+        counts = self._decisions[plans[0].decision]
+        labels = torch.cat([plan.labels[: plan.n_valid] for plan in plans]).numpy()
+        counts["trained"] += len(labels)
+        counts["trained_positive"] += int((labels > 0).sum())
         counts["skipped"] += len(skipped_labels)
         counts["skipped_positive"] += int((skipped_labels > 0).sum())
-        for loss in group.losses():
-            counts["loss"] += loss
-        for plan in (step.plan for step in group.steps):
+        logits = [result.logits[: result.plan.n_valid].double() for result in results]
+        losses = log_loss(torch.cat(logits).numpy(), labels)
+        sizes = [plan.n_valid for plan in plans if plan.n_valid]
+        # Summed step by step: the sum does not depend on how many steps come together.
+        for loss in np.add.reduceat(losses, np.cumsum([0, *sizes[:-1]])) if sizes else ():
+            counts["loss"] += float(loss)
+        for plan in plans:
             for rows in plan.groups:
                 lists = sum(len(column.slots) for column in rows.lists.values())
                 counts["accesses"] += len(rows.slots) * plan.n_valid + lists
@@ -51,9 +59,6 @@ class SkipCounts:
         """Continue with saved counts."""
         self._decisions = [dict(counts) for counts in state]
 
-    def _total(self, name: str, first: int = 0) -> float:
-        return sum(counts[name] for counts in self._decisions[first:])
-
     @property
     def owed(self) -> float:
         """Examples that should have been skipped so far and were not; negative if too many were."""
@@ -62,7 +67,30 @@ class SkipCounts:
             for counts in self._decisions
         )
 
-    @property
+    def summary(self) -> dict[str, Any]:
+        """Shares, label rates and losses of the whole run, and of each decision."""
+        # The loss of skipped examples is known from the first decision on, and losses fall.
+        total, decided = self._totals(0), self._totals(1)
+        left_out = 1 - decided["updates"] / decided["accesses"] if decided["accesses"] else 0.0
+        return {
+            "label_rate_trained": _ratio(total["trained_positive"], total["trained"]),
+            "label_rate_skipped": _ratio(total["skipped_positive"], total["skipped"]),
+            "loss_trained": _ratio(decided["loss"], decided["trained"]),
+            "row_updates_frozen": left_out,
+            "decisions": [
+                {
+                    **{key: value for key, value in counts.items() if key not in _COUNTS},
+                    "inputs": _judged(counts),
+                    "share": _ratio(counts["skipped"], _judged(counts)),
+                }
+                for counts in self._decisions
+            ],
+        }
+
+    def _totals(self, first: int) -> dict[str, float]:
+        decisions = self._decisions[first:]
+        return {name: sum(counts[name] for counts in decisions) for name in _COUNTS}
+
     def why_nothing(self) -> str:
         """The reason why nothing was skipped, as far as decisions have one."""
         decisions = self._decisions[1:]
@@ -86,31 +114,41 @@ class SkipCounts:
         target = sum(each["target"] * _judged(each) for each in decisions) / judged
         reached = [each["reached"] * _judged(each) for each in decisions]
         share = sum(reached if of_sample else [each["skipped"] for each in decisions]) / judged
-        of = f"{percent(share)} of {'the sample' if of_sample else f'the {judged:,} judged'}"
+        of = f"{_percent(share)} of {'the sample' if of_sample else f'the {judged:,} judged'}"
         if abs(share - target) <= _CLOSE:
-            return f"{of}, the target is {percent(target)}"
+            return f"{of}, the target is {_percent(target)}"
         why = _reason(decisions) or "the examples were unlike the sample before them"
-        return f"{of}, where the target is {percent(target)}: {why}"
+        return f"{of}, where the target is {_percent(target)}: {why}"
 
-    def summary(self) -> dict[str, Any]:
-        """Shares, label rates and losses of the whole run, and of each decision."""
-        accesses, updates = self._total("accesses", 1), self._total("updates", 1)
-        return {
-            "label_rate_trained": _ratio(self._total("trained_positive"), self._total("trained")),
-            "label_rate_skipped": _ratio(self._total("skipped_positive"), self._total("skipped")),
-            # The loss of skipped examples is known from the first decision on, and losses fall.
-            "loss_trained": _ratio(self._total("loss", 1), self._total("trained", 1)),
-            "row_updates_frozen": 1 - updates / accesses if accesses else 0.0,
-            "decisions": [
-                {
-                    **{key: counts[key] for key in _ABOUT if key in counts},
-                    "position": counts["position"],
-                    "inputs": _judged(counts),
-                    "share": _ratio(counts["skipped"], _judged(counts)),
-                }
-                for counts in self._decisions
-            ],
-        }
+
+def sentence(rule: str, summary: Mapping[str, Any], because: str) -> str:
+    """The share that was skipped, the time that it saved, and losses.
+
+    Args:
+        rule: The rule's name.
+        summary: The run's summary with that of skipping.
+        because: The reason, if nothing was skipped; else the share beside the target.
+    """
+    because = f" ({because})" if because else ""
+    seconds, train_seconds = summary["overhead_seconds"], summary["train_seconds"]
+    if not summary["inputs_skipped"]:
+        if frozen := summary.get("row_updates_frozen"):
+            return (
+                f"{rule}: no example was skipped, and {_percent(frozen)} of row updates left out "
+                f"after the warm-up; choosing them took {seconds:.1f} s."
+            )
+        return f"{rule}: nothing was skipped{because}; judging took {seconds:.1f} s."
+    per_example = (train_seconds - seconds) / max(1, summary["inputs_trained"])
+    saved = per_example * summary["inputs_skipped"] - seconds
+    verb, more = ("saved", "") if saved >= 0 else ("took", " more than it saved")
+    text = (
+        f"{rule}: {_percent(summary['skip_share'])} of examples skipped{because}, which {verb} "
+        f"about {abs(saved):.1f} s{more} beside {train_seconds:.1f} s of training."
+    )
+    skipped, trained = summary.get("loss_skipped"), summary.get("loss_trained")
+    if skipped is not None and trained is not None:
+        text += f" Mean loss: {skipped:.4f} of skipped examples, {trained:.4f} of trained ones."
+    return f"{text} Only runs without skipping, and with `random`, show the cost."
 
 
 def _judged(counts: Mapping[str, Any]) -> int:
@@ -126,3 +164,7 @@ def _reason(decisions: Sequence[Mapping[str, Any]]) -> str:
 
 def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -24,14 +23,12 @@ class Decision:
         step: Steps that were done when it was taken.
         threshold: Examples whose score is below it are skipped.
         tables: The rule's tables, which do not change any more.
-        about: What a report shows of it.
     """
 
     number: int = 0
     step: int = -1
     threshold: float = TRAIN_ALL
     tables: Mapping[str, Array] = field(default_factory=dict)
-    about: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def trains_all(self) -> bool:
@@ -52,30 +49,45 @@ class Decisions:
     Attributes:
         done: Steps whose decisions have been taken. While another thread waits only `move_on`
             changes it.
+        all: The decisions, the last one behind; it may not hold yet.
 
     Example:
         >>> decisions = Decisions(lag=2)
         >>> decisions.done = 5
-        >>> _ = decisions.take(threshold=0.3, tables={})
+        >>> decisions.take(threshold=0.3, tables={})
         >>> [decisions.of(batch).number for batch in (6, 7, 8)], decisions.of(9)
         ([0, 0, 1], None)
     """
 
     def __init__(self, lag: int) -> None:
-        self.lag = lag
-        self.done = 0
-        self.all = [Decision()]
+        self.lag, self.done, self.all = lag, 0, [Decision()]
         self._changed = threading.Condition()
         self._closed = False
-
-    @property
-    def last(self) -> Decision:
-        """The last decision, also if it does not hold yet."""
-        return self.all[-1]
 
     def of(self, batch: int) -> Decision | None:
         """The decision for a batch, by its number from 1; None while it is not known."""
         return self._before(batch) if batch - self.lag - 1 <= self.done else None
+
+    def _before(self, batch: int) -> Decision:
+        last = batch - self.lag - 1
+        earlier = (decision for decision in reversed(self.all) if decision.step <= last)
+        return next(earlier, self.all[0])
+
+    def take(self, threshold: float, tables: Mapping[str, Array], step: int | None = None) -> None:
+        """Take a decision after a step, by default the last that is done."""
+        step = self.done if step is None else step
+        self.all = [*self.all, Decision(self.all[-1].number + 1, step, threshold, tables)]
+
+    def move_on(self, step: int) -> None:
+        """Continue: the decisions of all steps up to this one have been taken.
+
+        Decisions that hold for no batch that is still to be trained are forgotten.
+        """
+        with self._changed:
+            self.done = step
+            first = self._before(step + 1).number
+            self.all = [decision for decision in self.all if decision.number >= first]
+            self._changed.notify_all()
 
     def wait_for(self, batch: int) -> None:
         """Wait until the decision for a batch is known; another thread takes it."""
@@ -88,34 +100,4 @@ class Decisions:
         """Take no more decisions: a thread that waits for one, or is about to, gets an error."""
         with self._changed:
             self._closed = True
-            self._changed.notify_all()
-
-    def _before(self, batch: int) -> Decision:
-        last = batch - self.lag - 1
-        earlier = (decision for decision in reversed(self.all) if decision.step <= last)
-        return next(earlier, self.all[0])
-
-    def take(
-        self,
-        threshold: float,
-        tables: Mapping[str, Array],
-        about: Mapping[str, Any] | None = None,
-        *,
-        step: int | None = None,
-    ) -> Decision:
-        """Take a decision after a step, by default the last that is done."""
-        step = self.done if step is None else step
-        decision = Decision(self.last.number + 1, step, threshold, tables, about or {})
-        self.all = [*self.all, decision]
-        return decision
-
-    def move_on(self, step: int) -> None:
-        """Continue: the decisions of all steps up to this one have been taken.
-
-        Decisions that hold for no batch that is still to be trained are forgotten.
-        """
-        with self._changed:
-            self.done = step
-            first = self._before(step + 1).number
-            self.all = [decision for decision in self.all if decision.number >= first]
             self._changed.notify_all()

@@ -37,13 +37,7 @@ class HotOptions(Settings, frozen=True, kw_only=True):
 
 
 class HotRows:
-    """Which rows are hot, and which examples access hot rows only.
-
-    Args:
-        reader: Reads the accesses of examples.
-        mask: Whether each row is hot.
-        trained: The examples of the part that are trained on.
-    """
+    """Which rows are hot, and which of the examples that are trained on access hot rows only."""
 
     def __init__(self, reader: AccessReader, mask: Array, trained: range) -> None:
         self._reader, self.mask, self._trained = reader, mask, trained
@@ -58,11 +52,6 @@ class HotRows:
     def digest(self) -> str:
         """A short text that differs for other rows."""
         return hashlib.sha256(np.packbits(self.mask).tobytes()).hexdigest()
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the masks of rows and examples."""
-        return self.mask.nbytes + self._cold.nbytes + len(self._trained)
 
     def of(self, accesses: Accesses) -> Array:
         """Whether each of these examples is hot: all of its rows are."""
@@ -87,14 +76,8 @@ def hot_rows(
 ) -> HotRows:
     """The most accessed rows of all tables that a budget holds, by a sample drawn with replacement.
 
-    A row counts as its elements alone, as published: 4 bytes each.
-
-    Args:
-        reader: Reads the accesses of examples.
-        layout: The model's tables.
-        options: The sample and the budget.
-        seed: The seed of the sample.
-        trained: The examples of the part that are trained on; others are not counted.
+    A row counts as its elements alone, as published: 4 bytes each. Accesses are counted in examples
+    that are trained on.
     """
     n = len(trained)
     draws = np.arange(round(options.hot_sample * n))

@@ -30,13 +30,7 @@ def register(name: str, rule: type[SkipRule]) -> None:
 
 
 class RuleChoice(NamedTuple):
-    """The rule of a run.
-
-    Args:
-        kind: Its class; None trains all examples.
-        options: Its options.
-        hot: Which rows are hot, where the rule or the order of examples uses that.
-    """
+    """The class of a run's rule, or None; its options; and which rows are hot, if that is used."""
 
     kind: type[SkipRule] | None
     options: Any

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from enum import IntEnum
+from typing import Any, ClassVar, Literal
 
 from slipstream.arrays import Array
 from slipstream.config.section import Settings
 from slipstream.skip.accesses import Accesses
-from slipstream.skip.calendar import Calendar
+from slipstream.skip.candidates import Candidates, sample_of
 from slipstream.skip.context import RunContext
 from slipstream.skip.threshold import Threshold, quantile
-
-if TYPE_CHECKING:
-    from slipstream.skip.classifier import Classifier
+from slipstream.tables.plan import Plan
 
 ALL = 1 << 30
 """As many of an example's rows or tables as there are."""
@@ -24,29 +22,12 @@ RowTables = Mapping[str, Array]
 """What a decision keeps, by name: numbers for each row, and a few others."""
 
 
-@dataclass(frozen=True)
-class Candidates:
-    """Examples to be scored.
+class Due(IntEnum):
+    """What is due after a step."""
 
-    Args:
-        accesses: Their rows and labels.
-        chance: A random number above 0 and at most 1 for each; a hash of its number and epoch.
-        positions: Their positions in the order of the run.
-        share: The share of all coming examples that a sample stands for.
-    """
-
-    accesses: Accesses
-    chance: Array
-    positions: Array
-    share: float = 1.0
-
-    def __len__(self) -> int:
-        return len(self.chance)
-
-    @property
-    def labels(self) -> Array:
-        """0 or 1 for each example."""
-        return self.accesses.labels
+    NOTHING = 0
+    SNAPSHOT = 1
+    DECISION = 2
 
 
 class NoOptions(Settings, frozen=True, kw_only=True):
@@ -67,43 +48,48 @@ class SkipRule:
         options: An object of the class `Options`.
 
     Attributes:
-        calendar: When it takes snapshots, and when it decides.
         Options: The class of its options.
         observes: The examples that `observe` needs.
         skips_hot_first: Whether it skips examples whose rows are accessed often rather than others.
         compensates: Whether a decision makes up for a share that was too large or too small before.
+        row_bytes: Bytes for each row at most: of what it gathers, and of the tables of a decision.
     """
 
     Options: ClassVar[type[Settings]] = NoOptions
     observes: ClassVar[Literal["nothing", "trained", "all"]] = "nothing"
     skips_hot_first: ClassVar[bool] = False
     compensates: ClassVar[bool] = True
+    row_bytes: ClassVar[tuple[int, int]] = (0, 0)
 
     def __init__(self, context: RunContext, options: Any) -> None:
         self.context, self.options = context, options
-        self.calendar = Calendar(context)
-
-    @classmethod
-    def row_bytes(cls, epochs: int) -> tuple[int, int]:
-        """Bytes for each row: of what it gathers, and of the tables of a decision."""
-        del epochs
-        return 0, 0
 
     def observe(self, trained: Accesses, skipped: Accesses | None) -> None:
         """Gather from examples that were trained, and from skipped ones if it observes all."""
 
+    def due(self, plan: Plan, before: int) -> Due:
+        """What is due after the step of a plan that began at a position; called for every step.
+
+        A copy of the rule is called ahead of the steps. So this may count in attributes that are
+        plain numbers, and change nothing else.
+        """
+        context, position = self.context, plan.next_position
+        if not context.first <= position < len(context.base):
+            return Due.NOTHING
+        then, now = ((at - context.first) // context.every for at in (before, position))
+        return Due.DECISION if now > then else Due.NOTHING
+
     def snapshot(self) -> None:
-        """Copy the rows: its calendar has a snapshot due."""
+        """Copy the rows: a snapshot is due."""
+
+    def sample(self, position: int) -> Candidates:
+        """Coming examples, on which a threshold is searched."""
+        first = min(position + self.context.late, len(self.context.base))
+        return sample_of(self.context, first, first + self.context.every, SAMPLE)
 
     def row_tables(self) -> dict[str, Array]:
         """What is known now; arrays that do not change any more."""
         return {}
-
-    def sample(self, classifier: Classifier, position: int) -> Candidates:
-        """Coming examples, on which a threshold is searched."""
-        context = self.context
-        first = min(position + context.late, len(context.base))
-        return classifier.sample(first, first + context.every, SAMPLE)
 
     def decide(self, sample: Candidates, wanted: float) -> tuple[RowTables, Threshold]:
         """The tables of a decision, and the threshold below which the wanted share lies."""
@@ -130,14 +116,6 @@ class SkipRule:
         del tables, threshold
         return None
 
-    def blocking(self, tables: RowTables) -> Array | None:
-        """A number for each row: the row with the largest one keeps an example from being skipped.
-
-        Reports name the tables of these rows. None where no row does.
-        """
-        del tables
-        return None
-
     def state_dict(self) -> dict[str, Array]:
         """What was gathered so far."""
         return {}
@@ -158,13 +136,11 @@ class SkipRule:
         )
 
 
-def corrects(rule: SkipRule | type[SkipRule]) -> bool:
+def corrects(rule: SkipRule) -> bool:
     """Whether a rule corrects the log-odds of trained examples."""
-    kind = rule if isinstance(rule, type) else type(rule)
-    return kind.log_odds_offset is not SkipRule.log_odds_offset
+    return type(rule).log_odds_offset is not SkipRule.log_odds_offset
 
 
-def freezes(rule: SkipRule | type[SkipRule]) -> bool:
+def freezes(rule: SkipRule) -> bool:
     """Whether a rule leaves rows as they are."""
-    kind = rule if isinstance(rule, type) else type(rule)
-    return kind.frozen_rows is not SkipRule.frozen_rows
+    return type(rule).frozen_rows is not SkipRule.frozen_rows

@@ -13,20 +13,14 @@ _AT_ONCE = 1 << 14  # rows
 
 
 class Snapshot:
-    """A copy of some rows, in every table of the model that has them.
-
-    Args:
-        context: The run.
-        rows: The rows, numbered through all tables of the data set; rising.
-    """
+    """A copy of some rows of the data set, in rising order, in every table of the model."""
 
     def __init__(self, context: RunContext, rows: Array) -> None:
         self.rows, self._tables = rows, context.tables
         self._places = context.places(rows)
         self._dims = [self._tables.stores[group].group.dim for group, _, _ in self._places]
         self._copies: list[Array] = []
-        # The sum of squares of each copy.
-        self._squares = np.zeros(len(self._places))
+        self._squares = np.zeros(len(self._places))  # the sum of squares of each copy
 
     @property
     def exists(self) -> bool:
@@ -65,9 +59,8 @@ class Snapshot:
         """The copies, if there are any."""
         if not self.exists:
             return {}
-        return {f"copy.{k}": copy for k, copy in enumerate(self._copies)} | {
-            "squares": self._squares
-        }
+        copies = {f"copy.{k}": copy for k, copy in enumerate(self._copies)}
+        return {**copies, "squares": self._squares}
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
         """Continue with saved copies."""

@@ -17,15 +17,11 @@ class Threshold(NamedTuple):
     Args:
         value: Examples whose score is below it are skipped.
         share: The share of the sample that is.
-        wanted: The share that was wanted.
-        examples: Examples in the sample.
         why: The reason, if the share is not the wanted one.
     """
 
     value: float
     share: float
-    wanted: float
-    examples: int
     why: str = ""
 
 
@@ -38,14 +34,14 @@ def quantile(scores: Array, wanted: float) -> Threshold:
 
     Example:
         >>> quantile(np.array([3.0, 1.0, 4.0, 2.0]), 0.5)
-        Threshold(value=3.0, share=0.5, wanted=0.5, examples=4, why='')
+        Threshold(value=3.0, share=0.5, why='')
         >>> quantile(np.array([1.0, np.inf, np.inf, np.inf]), 0.5).why
         'only 25.0 % of the sample can be skipped'
     """
     n = len(scores)
     if n == 0 or wanted <= 0:
         why = "no example is left to judge" if wanted > _CLOSE else ""
-        return Threshold(-np.inf, 0.0, wanted, n, why)
+        return Threshold(-np.inf, 0.0, why)
     rising = np.sort(scores)
     finite = int(np.isfinite(rising).sum())
     place = min(round(wanted * n), finite)
@@ -69,7 +65,7 @@ def quantile(scores: Array, wanted: float) -> Threshold:
             if share < wanted and place == finite
             else "many examples have the same score"
         )
-    return Threshold(float(value), share, wanted, n, why)
+    return Threshold(float(value), share, why)
 
 
 def bisection(
@@ -92,7 +88,7 @@ def bisection(
     """
     low, high, n = 0.0, largest, len(scores)
     if n == 0:
-        return Threshold(0.0, 0.0, wanted, 0, "no hot example is in the sample")
+        return Threshold(0.0, 0.0, "no hot example is in the sample")
     share = 0.0
     for _ in range(steps):
         value = (low + high) / 2
@@ -100,10 +96,10 @@ def bisection(
         if abs(share - wanted) <= tolerance:
             close = abs(share - wanted) <= _CLOSE
             why = "" if close else f"within the tolerance of {tolerance:g}"
-            return Threshold(value, share, wanted, n, why)
+            return Threshold(value, share, why)
         low, high = (low, value) if share > wanted else (value, high)
     why = (
         f"in {steps} steps no threshold up to {largest:g} came within {tolerance:g} of the share: "
         f"the last one reached {share:.3f}"
     )
-    return Threshold(0.0, 0.0, wanted, n, why)
+    return Threshold(0.0, 0.0, why)

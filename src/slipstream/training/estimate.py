@@ -236,7 +236,7 @@ def _skipping(layout: Layout, dataset: Dataset, config: Config) -> int:
         delay = used_up(keys.lag * config.batch_size, target)
         decisions += int(min(delay, len(order)) / max(1, keys.interval * order.per_epoch))
     rows = sum(table.rows for table in dataset.schema.tables)
-    gathered, of_decision = choice.kind.row_bytes(config.epochs)
+    gathered, of_decision = choice.kind.row_bytes
     saved, hot = rows * (gathered + decisions * of_decision), 0
     if choice.needs_hot_rows:
         elements = sum(4 * table.rows * table.dim for table in layout.tables)

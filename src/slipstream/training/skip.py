@@ -17,11 +17,10 @@ from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.strategies import strategy_of
 from slipstream.skip import rule_choice
 from slipstream.skip.accesses import AccessReader
-from slipstream.skip.calendar import DueSteps
 from slipstream.skip.context import RunContext
 from slipstream.skip.control import SIZE
 from slipstream.skip.rule import freezes
-from slipstream.skip.skipper import Skipper
+from slipstream.skip.skipper import DueSteps, Skipper
 from slipstream.tables.plan import Plan, RowFilter
 from slipstream.tables.spec import Layout
 from slipstream.training.build import run_order
@@ -54,17 +53,17 @@ class Skipping:
         tier_sizes: Sequence[TierSize] | None,
         engine: Engine,
     ) -> Skipping:
-        """As a configuration says."""
+        """The skipping that a configuration describes."""
         chosen = strategy_of(config)
         choice = rule_choice(chosen.skipping, config.skip.options, chosen.ordering)
         if choice.kind is None:
             return cls(run_order(config, layout, dataset, tier_sizes), None)
         hot = hot_rows_of(config, layout, dataset) if choice.needs_hot_rows else None
-        order = run_order(config, layout, dataset, tier_sizes, hot)
         context = RunContext(
             keys=config.skip,
             reader=AccessReader(dataset.train),
             base=order_of(config, dataset),
+            order=run_order(config, layout, dataset, tier_sizes, hot),
             layout=layout,
             model=config.model.name,
             batch_size=config.batch_size,
@@ -78,23 +77,18 @@ class Skipping:
         assert lag is not None, "a resolved configuration has it"
         # The parts of a batch depend on those before it, which are planned again after a stop.
         remember = chosen.ordering == "split"
-        skipper = Skipper(chosen.skipping, rule, order, lag, scorer, remember=remember)
+        skipper = Skipper(chosen.skipping, rule, lag, scorer, remember=remember)
         return cls(skipper.order, skipper)
-
-    @property
-    def overhead(self) -> dict[str, float]:
-        """The seconds that skipping has taken so far, by purpose."""
-        return {} if self._skipper is None else self._skipper.overhead
 
     @property
     def on(self) -> bool:
         """Whether a rule was chosen."""
         return self._skipper is not None
 
-    def history(self, part: Part, batch_size: int, stack: ExitStack) -> Loader | None:
-        """The batches of all steps so far, where they are kept."""
-        order = None if self._skipper is None else self._skipper.history()
-        return stack.enter_context(Loader(part, batch_size, order=order)) if order else None
+    @property
+    def wait(self) -> Callable[[], None] | None:
+        """Waits until the next batch is decided; None where all are."""
+        return None if self._skipper is None else self._skipper.order.wait
 
     @property
     def row_filter(self) -> RowFilter | None:
@@ -102,6 +96,11 @@ class Skipping:
         if self._skipper is None or not freezes(self._skipper.rule):
             return None
         return self._skipper.moving_rows
+
+    def history(self, part: Part, batch_size: int, stack: ExitStack) -> Loader | None:
+        """The batches of all steps so far, where they are kept."""
+        order = None if self._skipper is None else self._skipper.history
+        return stack.enter_context(Loader(part, batch_size, order=order)) if order else None
 
     def restore(self, state: RunState, tensors: Mapping[str, Tensor] | None, hooks: Hooks) -> None:
         """Begin, or continue from the tensors of a checkpoint."""
@@ -117,20 +116,10 @@ class Skipping:
         elif too_short := self._skipper.rule.too_short():
             hooks.on_message(too_short)
 
-    @property
-    def wait(self) -> Callable[[], None] | None:
-        """Waits until the next batch is decided; None where all are."""
-        return None if self._skipper is None else self._skipper.order.wait
-
     def plan_ahead(self) -> DueSteps | None:
         """A thread plans ahead from here on, and calls the result; None where nothing is due."""
-        self._due_steps = None if self._skipper is None else self._skipper.due_steps()
+        self._due_steps = None if self._skipper is None else DueSteps(self._skipper)
         return self._due_steps
-
-    def close(self) -> None:
-        """Take no more decisions: threads that wait for one get an error."""
-        if self._skipper is not None:
-            self._skipper.decisions.close()
 
     def outstanding(self, plans: Sequence[Plan]) -> int:
         """How many of the steps just done may still be without results.
@@ -146,9 +135,12 @@ class Skipping:
         if self._skipper is None:
             return []
         with state.timed("plan"):
-            if self._due_steps is None:
-                return self._skipper.update(results)
-            return self._skipper.update(results, self._due_steps.includes)
+            return self._skipper.update(results)
+
+    def close(self) -> None:
+        """Take no more decisions: threads that wait for one get an error."""
+        if self._skipper is not None:
+            self._skipper.decisions.close()
 
     def saved(self, state: RunState) -> dict[str, Tensor]:
         """The tensors for a checkpoint; the rest is put into the state."""

@@ -15,9 +15,9 @@ from slipstream.arrays import Array
 from slipstream.config.kinds import Positive, about
 from slipstream.config.section import Settings
 from slipstream.skip.accesses import Accesses
-from slipstream.skip.bits import bits_of, set_bits
+from slipstream.skip.candidates import Candidates
 from slipstream.skip.context import RunContext
-from slipstream.skip.rule import Candidates, RowTables, SkipRule
+from slipstream.skip.rule import RowTables, SkipRule
 from slipstream.skip.threshold import Threshold, quantile
 
 _ROUNDS = 20  # of Newton's method
@@ -42,28 +42,25 @@ class CaseControl(SkipRule):
 
     Options: ClassVar[type[Settings]] = CaseControlOptions
     observes: ClassVar[Literal["nothing", "trained", "all"]] = "all"
+    # Accesses and clicks; log-odds, and a copy of the counts where examples come again.
+    row_bytes: ClassVar[tuple[int, int]] = (8, 12)
 
     def __init__(self, context: RunContext, options: CaseControlOptions) -> None:
         super().__init__(context, options)
         reader = context.reader
         self._clicks = np.zeros((reader.rows, 2), dtype=np.uint32)
-        self._counted = np.zeros(-(-len(reader.part) // 8), dtype=np.uint8)  # a bit each example
-
-    @classmethod
-    def row_bytes(cls, epochs: int) -> tuple[int, int]:
-        """Accesses and clicks; log-odds, and a copy of the counts where examples come again."""
-        return 8, 4 if epochs == 1 else 12
+        self._counted = np.zeros(len(reader.part), dtype=bool)
 
     def observe(self, trained: Accesses, skipped: Accesses | None) -> None:
         """Count accesses and clicks of all examples, each example once."""
         for accesses in (trained, skipped):
             assert accesses is not None, "it observes all"
-            fresh = ~bits_of(self._counted, accesses.numbers)
+            fresh = ~self._counted[accesses.numbers]
             if fresh.any():
                 if not fresh.all():
                     accesses = self.context.reader.read(accesses.numbers[fresh])
                 accesses.count_labels(self._clicks)
-                set_bits(self._counted, accesses.numbers)
+                self._counted[accesses.numbers] = True
 
     def decide(self, sample: Candidates, wanted: float) -> tuple[RowTables, Threshold]:
         """Also fits the line to the sample."""
@@ -94,12 +91,12 @@ class CaseControl(SkipRule):
 
     def state_dict(self) -> dict[str, Array]:
         """The counts, and the examples that they count."""
-        return {"clicks": self._clicks, "counted": self._counted}
+        return {"clicks": self._clicks, "counted": np.packbits(self._counted)}
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
         """Continue with saved counts."""
         self._clicks[:] = state["clicks"]
-        self._counted[:] = state["counted"]
+        self._counted[:] = np.unpackbits(state["counted"], count=len(self._counted))
 
 
 def odds_of(clicks: Array, smoothing: float) -> Array:
@@ -152,7 +149,7 @@ def _sums_of(tables: RowTables, accesses: Accesses) -> Array:
     """
     sums = accesses.sums(tables["odds"])
     if "counted" in tables:
-        counted = bits_of(tables["counted"], accesses.numbers)
+        counted = tables["counted"][accesses.numbers]
         if counted.any():
             others = accesses.odds_without_own(tables["clicks"], *tables["prior"].tolist())
             sums = np.where(counted, others, sums)

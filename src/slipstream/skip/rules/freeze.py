@@ -9,8 +9,9 @@ import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.config.section import Settings
+from slipstream.skip.candidates import Candidates
 from slipstream.skip.context import RunContext
-from slipstream.skip.rule import Candidates, RowTables
+from slipstream.skip.rule import RowTables
 from slipstream.skip.rules.movement import FreezeOptions, Movement
 from slipstream.skip.threshold import Threshold, quantile
 
@@ -25,16 +26,11 @@ class Freeze(Movement):
     Options: ClassVar[type[Settings]] = FreezeOptions
     compensates: ClassVar[bool] = False
     skips_hot_first: ClassVar[bool] = False
+    row_bytes: ClassVar[tuple[int, int]] = (5, 4)  # also whether the row is frozen
 
     def __init__(self, context: RunContext, options: FreezeOptions) -> None:
         super().__init__(context, options)
         self._frozen = np.zeros(context.reader.rows, dtype=bool)
-
-    @classmethod
-    def row_bytes(cls, epochs: int) -> tuple[int, int]:
-        """Also whether the row is frozen."""
-        del epochs
-        return 5, 4
 
     def judged(self, rows: Array) -> Array:
         """Whether each row was not frozen by the decision before."""
@@ -48,7 +44,7 @@ class Freeze(Movement):
     def decide(self, sample: Candidates, wanted: float) -> tuple[RowTables, Threshold]:
         """The movement below which the wanted share of row updates lies."""
         tables = self.row_tables()
-        threshold = quantile(tables["moved"][sample.accesses.rows()], wanted)
+        threshold = quantile(tables["moved"][sample.accesses.rows[0]], wanted)
         self._frozen = tables["moved"] < threshold.value
         return tables, threshold
 

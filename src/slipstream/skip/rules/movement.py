@@ -11,11 +11,12 @@ from slipstream.arrays import Array
 from slipstream.config.kinds import Count, Portion, about
 from slipstream.config.section import Settings
 from slipstream.skip.accesses import Accesses
-from slipstream.skip.calendar import SnapshotCalendar
+from slipstream.skip.candidates import Candidates
 from slipstream.skip.context import RunContext
 from slipstream.skip.hot import HotOptions
-from slipstream.skip.rule import ALL, Candidates, RowTables, SkipRule
+from slipstream.skip.rule import ALL, Due, RowTables, SkipRule
 from slipstream.skip.snapshot import Snapshot
+from slipstream.tables.plan import Plan
 
 
 class FreezeOptions(HotOptions, frozen=True, kw_only=True):
@@ -48,24 +49,25 @@ class Movement(SkipRule):
     Options: ClassVar[type[Settings]] = MovementOptions
     observes: ClassVar[Literal["nothing", "trained", "all"]] = "trained"
     skips_hot_first: ClassVar[bool] = True
+    row_bytes: ClassVar[tuple[int, int]] = (4, 4)  # a count, and the movement
 
     def __init__(self, context: RunContext, options: FreezeOptions) -> None:
         super().__init__(context, options)
         self._snapshot = Snapshot(context, context.hot_rows.rows)
-        self.calendar: SnapshotCalendar = SnapshotCalendar(context)
         self._touches = np.zeros(context.reader.rows, dtype=np.uint32)
-
-    @classmethod
-    def row_bytes(cls, epochs: int) -> tuple[int, int]:
-        """A count, and the movement."""
-        del epochs
-        return 4, 4
 
     def observe(self, trained: Accesses, skipped: Accesses | None) -> None:
         """Count the touches since the last snapshot."""
         del skipped
         if self._snapshot.exists:
             trained.count(self._touches)
+
+    def due(self, plan: Plan, before: int) -> Due:
+        """The first snapshot comes an interval before the first decision."""
+        first = max(1, self.context.first - self.context.every)
+        if before < first <= plan.next_position:
+            return Due.SNAPSHOT
+        return super().due(plan, before)
 
     def snapshot(self) -> None:
         """Copy the rows for the first time."""
@@ -93,10 +95,6 @@ class Movement(SkipRule):
             return candidates.accesses.largest(tables["moved"])
         return candidates.accesses.bounds(tables["moved"], ALL, self.options.h_c)
 
-    def blocking(self, tables: RowTables) -> Array | None:
-        """The row that moves most keeps an example."""
-        return tables["moved"]
-
     def state_dict(self) -> dict[str, Array]:
         """The snapshot, and the touches since then."""
         return {"touches": self._touches, **self._snapshot.state_dict()}
@@ -105,4 +103,3 @@ class Movement(SkipRule):
         """Continue with a saved snapshot."""
         self._touches[:] = state["touches"]
         self._snapshot.load_state_dict(state)
-        self.calendar.copied = self._snapshot.exists

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.config.kinds import Amount, Count, Fraction, Positive, Proportion, about
 from slipstream.config.section import Settings
-from slipstream.skip.calendar import Calendar, Due
+from slipstream.skip.candidates import Candidates, candidates_of
 from slipstream.skip.chance import uniform
 from slipstream.skip.context import RunContext
 from slipstream.skip.hot import HotOptions
-from slipstream.skip.rule import ALL, Candidates, RowTables, SkipRule
+from slipstream.skip.rule import ALL, Due, RowTables, SkipRule
 from slipstream.skip.snapshot import Snapshot
 from slipstream.skip.threshold import Threshold, bisection
 from slipstream.tables.plan import Plan
-
-if TYPE_CHECKING:
-    from slipstream.skip.classifier import Classifier
 
 WARMUP, TOLERANCE = 0.03, 0.08
 TBSM_WARMUP, TBSM_TOLERANCE, TBSM_ROWS_OF_A_LIST = 0.05, 0.02, 4
@@ -53,50 +50,6 @@ class PublishedOptions(HotOptions, frozen=True, kw_only=True):
     repeat: Annotated[bool, about("Decide anew every skip.interval of the hot examples")] = False
 
 
-class PublishedCalendar(Calendar):
-    """Snapshots A and B after so many hot examples, trained and skipped; B is with a decision.
-
-    Args:
-        context: The run.
-        first: Hot examples before A.
-        second: Hot examples before B.
-        every: Hot examples from there to the next decision; None takes no other.
-
-    Attributes:
-        seen: Hot examples so far.
-        copied: Whether there was snapshot A.
-        decided: Whether there was snapshot B.
-    """
-
-    def __init__(self, context: RunContext, first: int, second: int, every: int | None) -> None:
-        super().__init__(context)
-        self._first, self.second, self._every = first, second, every
-        self.seen, self.copied, self.decided = 0, False, False
-
-    def after(self, plan: Plan, before: int) -> Due:
-        """Count the hot examples of the step."""
-        del before
-        seen_before = self.seen
-        for numbers in (plan.numbers[: plan.n_valid].numpy(), plan.skipped):
-            if numbers is not None:
-                self.seen += int(self.context.hot_rows(numbers).sum())
-        if plan.next_position >= len(self.context.base):
-            return Due.NOTHING
-        if not self.copied:
-            # At the earliest with the first hot examples: before them no hot row has moved.
-            self.copied = self.seen >= max(1, self._first)
-            return Due.SNAPSHOT if self.copied else Due.NOTHING
-        if self.seen < self.second:
-            return Due.NOTHING
-        if self.decided:
-            if self._every is None:
-                return Due.NOTHING
-            then, now = ((at - self.second) // self._every for at in (seen_before, self.seen))
-            return Due.DECISION if now > then else Due.NOTHING
-        self.decided = True
-        return Due.DECISION
-
-
 class Published(SkipRule):
     """Snapshot A after `warmup_batches` hot batches, B after a share of all hot batches more.
 
@@ -107,27 +60,41 @@ class Published(SkipRule):
     Options: ClassVar[type[Settings]] = PublishedOptions
     skips_hot_first: ClassVar[bool] = True
     compensates: ClassVar[bool] = False
+    row_bytes: ClassVar[tuple[int, int]] = (0, 4)  # the movement
 
     def __init__(self, context: RunContext, options: PublishedOptions) -> None:
         super().__init__(context, options)
-        keys, size = context.keys, context.batch_size
-        hot = context.hot_rows.examples[: context.base.per_epoch]
-        self._hot_examples = int(hot.sum())
-        published = TBSM_WARMUP if context.model == "tbsm" else WARMUP
-        warmup = published if keys.warmup is None else keys.warmup
+        size, tbsm = context.batch_size, context.model == "tbsm"
+        self._hot_examples = int(context.hot_rows.examples[: context.base.per_epoch].sum())
+        published = TBSM_WARMUP if tbsm else WARMUP
+        warmup = published if context.keys.warmup is None else context.keys.warmup
         batches = math.ceil(self._hot_examples / size)
+        # Hot examples before A, and before B; so far; and whether B was taken.
+        self._first = max(1, options.warmup_batches * size)
+        self._second = (round(warmup * batches) + options.warmup_batches) * size
+        self._seen, self._decided = 0, False
         self._snapshot = Snapshot(context, context.hot_rows.rows)
-        every = max(1, round(keys.interval * self._hot_examples)) if options.repeat else None
-        first = options.warmup_batches
-        self.calendar: PublishedCalendar = PublishedCalendar(
-            context, first * size, (round(warmup * batches) + first) * size, every
-        )
 
-    @classmethod
-    def row_bytes(cls, epochs: int) -> tuple[int, int]:
-        """The movement."""
-        del epochs
-        return 0, 4
+    def due(self, plan: Plan, before: int) -> Due:
+        """Snapshot A and the decision, after so many hot examples, trained and skipped.
+
+        A comes at the earliest with the first hot examples: before them no hot row has moved.
+        """
+        del before
+        context, seen_before = self.context, self._seen
+        for numbers in (plan.numbers[: plan.n_valid].numpy(), plan.skipped):
+            if numbers is not None:
+                self._seen += int(context.hot_rows(numbers).sum())
+        if seen_before < self._first:
+            return Due.SNAPSHOT if self._seen >= self._first else Due.NOTHING
+        if self._seen < self._second or plan.next_position >= len(context.base):
+            return Due.NOTHING
+        if not self._decided:
+            self._decided = True
+            return Due.DECISION
+        every = max(1, round(context.keys.interval * self._hot_examples))
+        then, now = ((seen - self._second) // every for seen in (seen_before, self._seen))
+        return Due.DECISION if self.options.repeat and now > then else Due.NOTHING
 
     def snapshot(self) -> None:
         """Snapshot A."""
@@ -139,19 +106,18 @@ class Published(SkipRule):
         moved[self._snapshot.rows], _ = self._snapshot.take()
         return {"moved": moved}
 
-    def sample(self, classifier: Classifier, position: int) -> Candidates:
+    def sample(self, position: int) -> Candidates:
         """A share of the hot examples that are left in this epoch."""
         base = self.context.base
         epoch = position // base.per_epoch
         end = (epoch + 1) * base.per_epoch
         numbers = base.numbers(end - base.per_epoch, end)
         hot = np.flatnonzero(self.context.hot_rows(numbers))
-        left = hot[self.calendar.seen - epoch * self._hot_examples :]
+        left = hot[self._seen - epoch * self._hot_examples :]
         drawn_numbers = uniform(self.context.seed, "sample", numbers[left], epoch)
         sample = left[drawn_numbers <= self.options.sample_share]
-        candidates = classifier.candidates(numbers[sample], end - base.per_epoch + sample)
-        share = len(left) / max(1, end - position)
-        return Candidates(candidates.accesses, candidates.chance, candidates.positions, share)
+        positions = end - base.per_epoch + sample
+        return candidates_of(self.context, numbers[sample], positions, epoch)
 
     def score(self, tables: RowTables, candidates: Candidates) -> Array:
         """The movement below which enough of an example's rows lie; a cold one's is infinite."""
@@ -171,32 +137,27 @@ class Published(SkipRule):
         if options.h_t is not None:
             share = float((scores < options.h_t).mean()) if len(scores) else 0.0
             why = "skip.options.h_t is set"
-            return tables, Threshold(options.h_t, share, wanted, len(scores), why)
+            return tables, Threshold(options.h_t, share, why)
         published = TBSM_TOLERANCE if self.context.model == "tbsm" else TOLERANCE
         tolerance = published if options.tolerance is None else options.tolerance
         largest, steps = options.max_movement, options.max_search_steps
         return tables, bisection(scores, wanted, tolerance, largest=largest, steps=steps)
 
-    def blocking(self, tables: RowTables) -> Array | None:
-        """The row that moves most keeps an example."""
-        return tables["moved"]
-
     def state_dict(self) -> dict[str, Array]:
         """The snapshot, and the hot examples so far."""
-        about = [self.calendar.seen, self.calendar.decided]
-        return {"seen": np.array(about, dtype=np.int64), **self._snapshot.state_dict()}
+        seen = np.array([self._seen, self._decided], dtype=np.int64)
+        return {"seen": seen, **self._snapshot.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
         """Continue with a saved snapshot."""
         seen, decided = state["seen"].tolist()
+        self._seen, self._decided = seen, bool(decided)
         self._snapshot.load_state_dict(state)
-        self.calendar.seen, self.calendar.decided = seen, bool(decided)
-        self.calendar.copied = self._snapshot.exists
 
     def too_short(self) -> str:
         """Whether the hot examples of the run end before the second snapshot."""
         context, size = self.context, self.context.batch_size
-        hot, second = self._hot_examples * context.base.epochs, self.calendar.second
+        hot, second = self._hot_examples * context.base.epochs, self._second
         # Where all examples come mixed, those behind the decision may be cold.
         late = context.late if context.hot_last and context.base.epochs == 1 else 0
         if second + late < hot and second + context.late < len(context.base):

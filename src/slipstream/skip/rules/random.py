@@ -9,8 +9,9 @@ import numpy as np
 from slipstream.arrays import Array
 from slipstream.config.kinds import about
 from slipstream.config.section import Settings
+from slipstream.skip.candidates import Candidates
 from slipstream.skip.hot import HotOptions
-from slipstream.skip.rule import Candidates, RowTables, SkipRule
+from slipstream.skip.rule import RowTables, SkipRule
 from slipstream.skip.threshold import Threshold
 
 
@@ -42,11 +43,4 @@ class Random(SkipRule):
         """Without `hot_only` the threshold is the share."""
         if self.options.hot_only:
             return super().decide(sample, wanted)
-        return {}, Threshold(wanted, wanted, wanted, len(sample))
-
-    def blocking(self, tables: RowTables) -> Array | None:
-        """With `hot_only` any row that is not hot keeps an example."""
-        del tables
-        if not self.options.hot_only:
-            return None
-        return np.where(self.context.hot_rows.mask, -np.inf, 1.0).astype(np.float32)
+        return {}, Threshold(wanted, wanted)

@@ -11,7 +11,8 @@ from msgspec import Meta
 from slipstream.arrays import Array
 from slipstream.config.kinds import about
 from slipstream.config.section import Settings
-from slipstream.skip.rule import Candidates, RowTables, SkipRule
+from slipstream.skip.candidates import Candidates
+from slipstream.skip.rule import RowTables, SkipRule
 from slipstream.skip.threshold import Threshold
 
 _MOST = 0.99  # of the negatives: the others carry the correction
@@ -42,15 +43,15 @@ class Thin(SkipRule):
 
     def decide(self, sample: Candidates, wanted: float) -> tuple[RowTables, Threshold]:
         """The threshold is the chance with which a negative is skipped."""
-        n, keep = len(sample), self.options.keep_negatives
-        negatives = float((sample.labels <= 0).mean()) if n else 0.0
+        keep = self.options.keep_negatives
+        negatives = float((sample.labels <= 0).mean()) if len(sample) else 0.0
         if keep is not None:
             why = "skip.options.keep_negatives is set"
-            return {}, Threshold(1 - keep, (1 - keep) * negatives, wanted, n, why)
+            return {}, Threshold(1 - keep, (1 - keep) * negatives, why)
         if wanted > negatives * _MOST:
             why = f"only {100 * negatives:.1f} % of the sample are negatives"
-            return {}, Threshold(_MOST, negatives * _MOST, wanted, n, why)
-        return {}, Threshold(wanted / negatives if wanted else 0.0, wanted, wanted, n)
+            return {}, Threshold(_MOST, negatives * _MOST, why)
+        return {}, Threshold(wanted / negatives if wanted else 0.0, wanted)
 
     def log_odds_offset(
         self, tables: RowTables, threshold: float, candidates: Candidates

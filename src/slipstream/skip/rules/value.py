@@ -11,8 +11,9 @@ from slipstream.arrays import Array
 from slipstream.config.kinds import Portion, about
 from slipstream.config.section import Settings
 from slipstream.skip.accesses import Accesses
+from slipstream.skip.candidates import Candidates
 from slipstream.skip.context import RunContext
-from slipstream.skip.rule import Candidates, RowTables, SkipRule
+from slipstream.skip.rule import RowTables, SkipRule
 
 
 class ValueOptions(Settings, frozen=True, kw_only=True):
@@ -32,6 +33,7 @@ class Value(SkipRule):
     Options: ClassVar[type[Settings]] = ValueOptions
     observes: ClassVar[Literal["nothing", "trained", "all"]] = "trained"
     skips_hot_first: ClassVar[bool] = True
+    row_bytes: ClassVar[tuple[int, int]] = (4, 4)  # a count, and 1 / (count + 1)
 
     def __init__(self, context: RunContext, options: ValueOptions) -> None:
         super().__init__(context, options)
@@ -52,10 +54,6 @@ class Value(SkipRule):
         """What is left to learn from each example."""
         return candidates.accesses.sums(tables["left_to_learn"])
 
-    def blocking(self, tables: RowTables) -> Array | None:
-        """The row with most left to learn keeps an example."""
-        return tables["left_to_learn"]
-
     def state_dict(self) -> dict[str, Array]:
         """The counts."""
         return {"counts": self._counts}
@@ -63,9 +61,3 @@ class Value(SkipRule):
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
         """Continue with saved counts."""
         self._counts[:] = state["counts"]
-
-    @classmethod
-    def row_bytes(cls, epochs: int) -> tuple[int, int]:
-        """A count, and 1 / (count + 1)."""
-        del epochs
-        return 4, 4
