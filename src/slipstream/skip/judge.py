@@ -11,7 +11,7 @@ from slipstream.arrays import Array
 from slipstream.skip.candidates import candidates_of
 from slipstream.skip.chance import uniform
 from slipstream.skip.decision import Decision
-from slipstream.skip.rule import SkipRule, corrects
+from slipstream.skip.rule import SkipRule
 
 
 class Verdict(NamedTuple):
@@ -31,6 +31,7 @@ class Judge:
 
     def __init__(self, rule: SkipRule) -> None:
         self._rule = rule
+        self._corrects = type(rule).log_odds_offset is not SkipRule.log_odds_offset
         self.explore: float = getattr(rule.options, "explore", 0.0)
         self.seconds = 0.0
 
@@ -38,7 +39,7 @@ class Judge:
         """The verdict on the examples of these numbers at these positions."""
         rule, context = self._rule, self._rule.context
         # All batches of a run are of one kind: zeros where an offset may come later.
-        zeros = np.zeros(len(numbers), dtype=np.float32) if corrects(rule) else None
+        zeros = np.zeros(len(numbers), dtype=np.float32) if self._corrects else None
         if decision.trains_all:
             return Verdict(np.ones(len(numbers), dtype=bool), zeros)
         start = time.perf_counter()

@@ -88,14 +88,7 @@ def odds_without_own(
 ) -> None:
     """Write for each example the sum of its rows' log-odds, its own accesses not counted.
 
-    Args:
-        rows: The rows of all examples.
-        offsets: Where the rows of each begin.
-        labels: The labels of the examples.
-        clicks: Accesses of each row, and those with label 1, with these examples counted once each.
-        common: The share of accesses with label 1.
-        smoothing: Each row has so many accesses of the common rate added.
-        out: The sums.
+    `clicks` has the accesses of each row, and those with label 1, with each example counted once.
     """
     base = np.log(common / (1 - common))
     for i in range(len(out)):

@@ -53,6 +53,7 @@ class SkipRule:
         skips_hot_first: Whether it skips examples whose rows are accessed often rather than others.
         compensates: Whether a decision makes up for a share that was too large or too small before.
         row_bytes: Bytes for each row at most: of what it gathers, and of the tables of a decision.
+        saved: The attributes that a checkpoint holds: arrays that keep their size.
     """
 
     Options: ClassVar[type[Settings]] = NoOptions
@@ -60,6 +61,7 @@ class SkipRule:
     skips_hot_first: ClassVar[bool] = False
     compensates: ClassVar[bool] = True
     row_bytes: ClassVar[tuple[int, int]] = (0, 0)
+    saved: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, context: RunContext, options: Any) -> None:
         self.context, self.options = context, options
@@ -117,11 +119,13 @@ class SkipRule:
         return None
 
     def state_dict(self) -> dict[str, Array]:
-        """What was gathered so far."""
-        return {}
+        """The state for a checkpoint."""
+        return {name: getattr(self, name) for name in self.saved}
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
         """Continue with a saved state."""
+        for name in self.saved:
+            getattr(self, name)[...] = state[name]
 
     def too_short(self) -> str:
         """A sentence if the run ends before any decision holds; else nothing."""
@@ -134,13 +138,3 @@ class SkipRule:
             f"and the run has {len(self.context.base):,}. Set skip.warmup"
             f"{' or skip.lag lower, or make batches smaller' if late else ' lower'}."
         )
-
-
-def corrects(rule: SkipRule) -> bool:
-    """Whether a rule corrects the log-odds of trained examples."""
-    return type(rule).log_odds_offset is not SkipRule.log_odds_offset
-
-
-def freezes(rule: SkipRule) -> bool:
-    """Whether a rule leaves rows as they are."""
-    return type(rule).frozen_rows is not SkipRule.frozen_rows

@@ -19,7 +19,7 @@ from slipstream.skip import rule_choice
 from slipstream.skip.accesses import AccessReader
 from slipstream.skip.context import RunContext
 from slipstream.skip.control import SIZE
-from slipstream.skip.rule import freezes
+from slipstream.skip.rule import SkipRule
 from slipstream.skip.skipper import DueSteps, Skipper
 from slipstream.tables.plan import Plan, RowFilter
 from slipstream.tables.spec import Layout
@@ -93,9 +93,10 @@ class Skipping:
     @property
     def row_filter(self) -> RowFilter | None:
         """Which rows a batch updates; None updates all."""
-        if self._skipper is None or not freezes(self._skipper.rule):
+        if self._skipper is None:
             return None
-        return self._skipper.moving_rows
+        freezes = type(self._skipper.rule).frozen_rows is not SkipRule.frozen_rows
+        return self._skipper.moving_rows if freezes else None
 
     def history(self, part: Part, batch_size: int, stack: ExitStack) -> Loader | None:
         """The batches of all steps so far, where they are kept."""

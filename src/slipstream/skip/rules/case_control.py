@@ -6,8 +6,7 @@ as training goes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated
 
 import numpy as np
 
@@ -40,34 +39,35 @@ class CaseControl(SkipRule):
     with label 0, so predictions stay those of the whole data (Fithian and Hastie, 2014).
     """
 
-    Options: ClassVar[type[Settings]] = CaseControlOptions
-    observes: ClassVar[Literal["nothing", "trained", "all"]] = "all"
+    Options = CaseControlOptions
+    observes = "all"
+    saved = ("clicks", "counted")
     # Accesses and clicks; log-odds, and a copy of the counts where examples come again.
-    row_bytes: ClassVar[tuple[int, int]] = (8, 12)
+    row_bytes = (8, 12)
 
     def __init__(self, context: RunContext, options: CaseControlOptions) -> None:
         super().__init__(context, options)
         reader = context.reader
-        self._clicks = np.zeros((reader.rows, 2), dtype=np.uint32)
-        self._counted = np.zeros(len(reader.part), dtype=bool)
+        self.clicks = np.zeros((reader.rows, 2), dtype=np.uint32)
+        self.counted = np.zeros(len(reader.part), dtype=bool)
 
     def observe(self, trained: Accesses, skipped: Accesses | None) -> None:
         """Count accesses and clicks of all examples, each example once."""
         for accesses in (trained, skipped):
             assert accesses is not None, "it observes all"
-            fresh = ~self._counted[accesses.numbers]
+            fresh = ~self.counted[accesses.numbers]
             if fresh.any():
                 if not fresh.all():
                     accesses = self.context.reader.read(accesses.numbers[fresh])
-                accesses.count_labels(self._clicks)
-                self._counted[accesses.numbers] = True
+                accesses.count_labels(self.clicks)
+                self.counted[accesses.numbers] = True
 
     def decide(self, sample: Candidates, wanted: float) -> tuple[RowTables, Threshold]:
         """Also fits the line to the sample."""
-        tables: dict[str, Array] = {"odds": odds_of(self._clicks, self.options.smoothing)}
+        tables: dict[str, Array] = {"odds": odds_of(self.clicks, self.options.smoothing)}
         if self.context.base.epochs > 1:  # to leave out the clicks of an example that comes again
-            tables |= {"clicks": self._clicks.copy(), "counted": self._counted.copy()}
-            tables["prior"] = np.array([common_rate(self._clicks), self.options.smoothing])
+            tables |= {"clicks": self.clicks.copy(), "counted": self.counted.copy()}
+            tables["prior"] = np.array([common_rate(self.clicks), self.options.smoothing])
         sums = _sums_of(tables, sample.accesses)
         tables["line"] = line_through(sums, (sample.labels > 0).astype(np.float64))
         return tables, quantile(self.score(tables, sample), wanted)
@@ -88,15 +88,6 @@ class CaseControl(SkipRule):
             np.minimum(1, chance * scale) for chance in _wrong(tables, candidates.accesses)
         )
         return np.asarray(np.log(positive / negative), dtype=np.float32)
-
-    def state_dict(self) -> dict[str, Array]:
-        """The counts, and the examples that they count."""
-        return {"clicks": self._clicks, "counted": np.packbits(self._counted)}
-
-    def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        """Continue with saved counts."""
-        self._clicks[:] = state["clicks"]
-        self._counted[:] = np.unpackbits(state["counted"], count=len(self._counted))
 
 
 def odds_of(clicks: Array, smoothing: float) -> Array:

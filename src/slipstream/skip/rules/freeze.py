@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 import numpy as np
 
 from slipstream.arrays import Array
-from slipstream.config.section import Settings
 from slipstream.skip.candidates import Candidates
 from slipstream.skip.context import RunContext
 from slipstream.skip.rule import RowTables
@@ -23,18 +19,19 @@ class Freeze(Movement):
     not frozen since the last snapshot, and each frozen row is released after an interval.
     """
 
-    Options: ClassVar[type[Settings]] = FreezeOptions
-    compensates: ClassVar[bool] = False
-    skips_hot_first: ClassVar[bool] = False
-    row_bytes: ClassVar[tuple[int, int]] = (5, 4)  # also whether the row is frozen
+    Options = FreezeOptions
+    compensates = False
+    skips_hot_first = False
+    saved = ("touches", "frozen")
+    row_bytes = (5, 4)  # also whether the row is frozen
 
     def __init__(self, context: RunContext, options: FreezeOptions) -> None:
         super().__init__(context, options)
-        self._frozen = np.zeros(context.reader.rows, dtype=bool)
+        self.frozen = np.zeros(context.reader.rows, dtype=bool)
 
     def judged(self, rows: Array) -> Array:
         """Whether each row was not frozen by the decision before."""
-        return ~self._frozen[rows]
+        return ~self.frozen[rows]
 
     def score(self, tables: RowTables, candidates: Candidates) -> Array:
         """No example is skipped."""
@@ -45,18 +42,9 @@ class Freeze(Movement):
         """The movement below which the wanted share of row updates lies."""
         tables = self.row_tables()
         threshold = quantile(tables["moved"][sample.accesses.rows[0]], wanted)
-        self._frozen = tables["moved"] < threshold.value
+        self.frozen[:] = tables["moved"] < threshold.value
         return tables, threshold
 
     def frozen_rows(self, tables: RowTables, threshold: float) -> Array | None:
         """The rows that move less than the threshold."""
         return np.asarray(tables["moved"] < threshold)
-
-    def state_dict(self) -> dict[str, Array]:
-        """The snapshot, the touches since then, and which rows are frozen."""
-        return {**super().state_dict(), "frozen": self._frozen}
-
-    def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        """Continue with a saved snapshot."""
-        super().load_state_dict(state)
-        self._frozen = np.array(state["frozen"])

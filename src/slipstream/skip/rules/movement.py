@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated
 
 import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.config.kinds import Count, Portion, about
-from slipstream.config.section import Settings
 from slipstream.skip.accesses import Accesses
 from slipstream.skip.candidates import Candidates
 from slipstream.skip.context import RunContext
@@ -46,21 +45,22 @@ class Movement(SkipRule):
     with fewer than `min_touches` touches is not judged: its examples are trained.
     """
 
-    Options: ClassVar[type[Settings]] = MovementOptions
-    observes: ClassVar[Literal["nothing", "trained", "all"]] = "trained"
-    skips_hot_first: ClassVar[bool] = True
-    row_bytes: ClassVar[tuple[int, int]] = (4, 4)  # a count, and the movement
+    Options = MovementOptions
+    observes = "trained"
+    skips_hot_first = True
+    saved = ("touches",)
+    row_bytes = (4, 4)  # a count, and the movement
 
     def __init__(self, context: RunContext, options: FreezeOptions) -> None:
         super().__init__(context, options)
         self._snapshot = Snapshot(context, context.hot_rows.rows)
-        self._touches = np.zeros(context.reader.rows, dtype=np.uint32)
+        self.touches = np.zeros(context.reader.rows, dtype=np.uint32)
 
     def observe(self, trained: Accesses, skipped: Accesses | None) -> None:
         """Count the touches since the last snapshot."""
         del skipped
         if self._snapshot.exists:
-            trained.count(self._touches)
+            trained.count(self.touches)
 
     def due(self, plan: Plan, before: int) -> Due:
         """The first snapshot comes an interval before the first decision."""
@@ -77,12 +77,12 @@ class Movement(SkipRule):
         """The movement of each row; infinite where it is not judged."""
         rows = self._snapshot.rows
         change, spread = self._snapshot.take()
-        touches = self._touches[rows]
+        touches = self.touches[rows]
         judged = self.judged(rows) & (touches >= self.options.min_touches)
         size = np.maximum(spread * np.sqrt(np.maximum(touches, 1)), 1e-30)
         moved = np.full(self.context.reader.rows, np.inf, dtype=np.float32)
         moved[rows] = np.where(judged, change / size, np.inf)
-        self._touches.fill(0)
+        self.touches.fill(0)
         return {"moved": moved}
 
     def judged(self, rows: Array) -> Array:
@@ -97,9 +97,9 @@ class Movement(SkipRule):
 
     def state_dict(self) -> dict[str, Array]:
         """The snapshot, and the touches since then."""
-        return {"touches": self._touches, **self._snapshot.state_dict()}
+        return {**super().state_dict(), **self._snapshot.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
         """Continue with a saved snapshot."""
-        self._touches[:] = state["touches"]
+        super().load_state_dict(state)
         self._snapshot.load_state_dict(state)

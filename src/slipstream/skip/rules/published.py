@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.config.kinds import Amount, Count, Fraction, Positive, Proportion, about
-from slipstream.config.section import Settings
 from slipstream.skip.candidates import Candidates, candidates_of
 from slipstream.skip.chance import uniform
 from slipstream.skip.context import RunContext
@@ -57,10 +56,10 @@ class Published(SkipRule):
     is dropped for good if enough of its rows are stale. Decided once, unless `repeat` is set.
     """
 
-    Options: ClassVar[type[Settings]] = PublishedOptions
-    skips_hot_first: ClassVar[bool] = True
-    compensates: ClassVar[bool] = False
-    row_bytes: ClassVar[tuple[int, int]] = (0, 4)  # the movement
+    Options = PublishedOptions
+    skips_hot_first = True
+    compensates = False
+    row_bytes = (0, 4)  # the movement
 
     def __init__(self, context: RunContext, options: PublishedOptions) -> None:
         super().__init__(context, options)

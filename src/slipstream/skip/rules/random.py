@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.config.kinds import about
-from slipstream.config.section import Settings
 from slipstream.skip.candidates import Candidates
 from slipstream.skip.hot import HotOptions
 from slipstream.skip.rule import RowTables, SkipRule
@@ -29,7 +28,7 @@ class Random(SkipRule):
     With `hot_only` it skips hot examples only: the control of rules that skip no others.
     """
 
-    Options: ClassVar[type[Settings]] = RandomOptions
+    Options = RandomOptions
 
     def score(self, tables: RowTables, candidates: Candidates) -> Array:
         """The random number of each example; with `hot_only` cold ones are never skipped."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 from msgspec import Meta
@@ -34,7 +34,7 @@ class Thin(SkipRule):
     whole data.
     """
 
-    Options: ClassVar[type[Settings]] = ThinOptions
+    Options = ThinOptions
 
     def score(self, tables: RowTables, candidates: Candidates) -> Array:
         """The random number of each negative; positives are never skipped."""

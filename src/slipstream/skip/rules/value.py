@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated
 
 import numpy as np
 
@@ -30,34 +29,27 @@ class Value(SkipRule):
     What another example adds to the estimate of a row seen n times falls like 1 / n.
     """
 
-    Options: ClassVar[type[Settings]] = ValueOptions
-    observes: ClassVar[Literal["nothing", "trained", "all"]] = "trained"
-    skips_hot_first: ClassVar[bool] = True
-    row_bytes: ClassVar[tuple[int, int]] = (4, 4)  # a count, and 1 / (count + 1)
+    Options = ValueOptions
+    observes = "trained"
+    skips_hot_first = True
+    saved = ("counts",)
+    row_bytes = (4, 4)  # a count, and 1 / (count + 1)
 
     def __init__(self, context: RunContext, options: ValueOptions) -> None:
         super().__init__(context, options)
-        self._counts = np.zeros(context.reader.rows, dtype=np.uint32)
+        self.counts = np.zeros(context.reader.rows, dtype=np.uint32)
 
     def observe(self, trained: Accesses, skipped: Accesses | None) -> None:
         """Count the accesses of trained examples; skipped ones have taught nothing."""
         del skipped
-        trained.count(self._counts)
+        trained.count(self.counts)
 
     def row_tables(self) -> dict[str, Array]:
         """What another access teaches each row."""
-        left = self._counts.astype(np.float32)
+        left = self.counts.astype(np.float32)
         left += np.float32(1)
         return {"left_to_learn": np.reciprocal(left, out=left)}
 
     def score(self, tables: RowTables, candidates: Candidates) -> Array:
         """What is left to learn from each example."""
         return candidates.accesses.sums(tables["left_to_learn"])
-
-    def state_dict(self) -> dict[str, Array]:
-        """The counts."""
-        return {"counts": self._counts}
-
-    def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        """Continue with saved counts."""
-        self._counts[:] = state["counts"]
