@@ -1,4 +1,9 @@
-"""Which examples are trained: skip rules, their decisions, and the order without the skipped."""
+"""Which examples are trained: skip rules, their decisions, and the order without the skipped.
+
+To read in this order: `rule` and `rules/value` (a rule), `context` and `candidates` (its view of
+the run), `decision` and `judge` (which examples it skips), `order` (batches of the others), and
+`skipper` (called after steps by the training loop). The other files serve these.
+"""
 
 from slipstream.skip import rules
 from slipstream.skip.candidates import Candidates

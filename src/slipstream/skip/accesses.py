@@ -63,11 +63,7 @@ class Accesses:
     def bounds(self, of_rows: Array, in_table: int, in_all: int) -> Array:
         """The least bound below which enough rows of each example lie.
 
-        Args:
-            of_rows: A number for each row.
-            in_table: So many of the rows that it accesses in a table must lie below the bound for
-                the table to do so; of fewer, all.
-            in_all: So many of its tables must; of fewer, all.
+        These are `in_table` of its rows in each of `in_all` tables; where it has fewer, all.
         """
         out = np.full(len(self), -np.inf, dtype=np.float32)
         tables = self._reader.table_of(self.rows[0])
@@ -89,10 +85,8 @@ class Accesses:
     def odds_without_own(self, clicks: Array, common: float, smoothing: float) -> Array:
         """The sum of the rows' log-odds of each example, without the clicks of the example itself.
 
-        Args:
-            clicks: Accesses of each row, and those with label 1: `[rows, 2]`.
-            common: The share of accesses with label 1.
-            smoothing: Each row has so many accesses of the common rate added.
+        `clicks` has the accesses of each row, and those with label 1: `[rows, 2]`. Each row has
+        `smoothing` accesses added, of which the common share has label 1.
         """
         out = np.zeros(len(self), dtype=np.float64)
         kernels.odds_without_own(*self.rows, self.labels, clicks, common, smoothing, out)

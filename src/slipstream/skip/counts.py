@@ -102,11 +102,7 @@ class SkipCounts:
         return _reason(decisions) or ("" if targets else "the target is 0 %")
 
     def share_and_target(self, *, of_sample: bool) -> str:
-        """The share beside the target; and the reason, if they are two points apart.
-
-        Args:
-            of_sample: Whether the target is a share of the sample, not of all examples.
-        """
+        """The share, of the sample or of all examples, beside the target; and why they differ."""
         decisions = [each for each in self._decisions if each.get("target") and _judged(each)]
         judged = sum(map(_judged, decisions))
         if not judged:
@@ -122,12 +118,9 @@ class SkipCounts:
 
 
 def sentence(rule: str, summary: Mapping[str, Any], because: str) -> str:
-    """The share that was skipped, the time that it saved, and losses.
+    """The share that was skipped, the time that it saved, and losses, from the run's summary.
 
-    Args:
-        rule: The rule's name.
-        summary: The run's summary with that of skipping.
-        because: The reason, if nothing was skipped; else the share beside the target.
+    `because` is the reason, if nothing was skipped; else the share beside the target.
     """
     because = f" ({because})" if because else ""
     seconds, train_seconds = summary["overhead_seconds"], summary["train_seconds"]

@@ -35,7 +35,7 @@ class Skipper:
 
     Args:
         name: The rule's name.
-        rule: The rule.
+        rule: Scores examples.
         lag: Batches from a decision to its effect.
         logits_of: Scores examples, for the control sample.
         remember: Whether to keep the examples that each step has skipped, for a placement that

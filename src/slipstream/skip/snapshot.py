@@ -18,7 +18,6 @@ class Snapshot:
     def __init__(self, context: RunContext, rows: Array) -> None:
         self.rows, self._tables = rows, context.tables
         self._places = context.places(rows)
-        self._dims = [self._tables.stores[group].group.dim for group, _, _ in self._places]
         self._copies: list[Array] = []
         self._squares = np.zeros(len(self._places))  # the sum of squares of each copy
 
@@ -32,25 +31,23 @@ class Snapshot:
 
         Returns:
             For each row the largest change of an element since the copy before, and the root mean
-            square of its table's rows in the copy before.
+            square of its table's rows in that copy; the first copy is compared with zeros.
         """
         self._tables.flush()
         moved, spread = (np.zeros(len(self.rows), dtype=np.float32) for _ in range(2))
-        first = not self.exists
         for number, (group, places_of_rows, places) in enumerate(self._places):
-            store, dim = self._tables.stores[group], self._dims[number]
-            if first:
-                self._copies.append(np.zeros((len(places), dim), dtype=np.float32))
+            store = self._tables.stores[group]
+            if number == len(self._copies):
+                self._copies.append(np.zeros((len(places), store.group.dim), dtype=np.float32))
             copy = self._copies[number]
-            mean = self._squares[number] / (len(places) * dim)
+            mean = self._squares[number] / copy.size
             spread[places_of_rows] = np.maximum(spread[places_of_rows], np.sqrt(mean))
             for start in range(0, len(places), _AT_ONCE):
                 some = slice(start, start + _AT_ONCE)
                 fields = store.record.split(store.records[places[some]])
                 now = np.asarray(store.weights(fields, full=True).numpy(), dtype=np.float32)
-                if not first:
-                    change = np.abs(now - copy[some]).max(axis=1)
-                    moved[places_of_rows[some]] = np.maximum(moved[places_of_rows[some]], change)
+                change = np.abs(now - copy[some]).max(axis=1)
+                moved[places_of_rows[some]] = np.maximum(moved[places_of_rows[some]], change)
                 copy[some] = now
             self._squares[number] = np.dot(copy.ravel(), copy.ravel())
         return moved, spread

@@ -28,9 +28,7 @@ class Threshold(NamedTuple):
 def quantile(scores: Array, wanted: float) -> Threshold:
     """The threshold below which the share of scores is as close to the wanted one as it can be.
 
-    Args:
-        scores: The scores of a sample of examples; infinite where an example is never skipped.
-        wanted: The share.
+    Scores are infinite where an example is never skipped.
 
     Example:
         >>> quantile(np.array([3.0, 1.0, 4.0, 2.0]), 0.5)
@@ -71,16 +69,9 @@ def quantile(scores: Array, wanted: float) -> Threshold:
 def bisection(
     scores: Array, wanted: float, tolerance: float, *, largest: float = 0.1, steps: int = 25
 ) -> Threshold:
-    """The published search: halve [0, largest] until the share is close to the wanted one.
+    """The published search: halve [0, largest] until the share is within a tolerance.
 
     Without success the threshold is 0, below which no row moves: as published, nothing is skipped.
-
-    Args:
-        scores: The scores of a sample of examples.
-        wanted: The share.
-        tolerance: How far the share may be from it.
-        largest: The largest threshold.
-        steps: How often the range is halved at most.
 
     Example:
         >>> bisection(np.arange(1000) / 10000, 0.3, 0.08)[:2]

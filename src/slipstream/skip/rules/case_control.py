@@ -91,12 +91,7 @@ class CaseControl(SkipRule):
 
 
 def odds_of(clicks: Array, smoothing: float) -> Array:
-    """The log-odds of each row, less those of all.
-
-    Args:
-        clicks: Accesses of each row, and those with label 1: `[rows, 2]`.
-        smoothing: Each row has so many accesses of the common rate added.
-    """
+    """The log-odds of each row, less those of all, from its accesses and those with label 1."""
     common = common_rate(clicks)
     odds = np.empty(len(clicks), dtype=np.float32)
     for first in range(0, len(clicks), _AT_ONCE):

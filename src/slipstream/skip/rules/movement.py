@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.config.kinds import Count, Portion, about
+from slipstream.config.section import Settings
 from slipstream.skip.accesses import Accesses
 from slipstream.skip.candidates import Candidates
 from slipstream.skip.context import RunContext
@@ -45,10 +46,10 @@ class Movement(SkipRule):
     with fewer than `min_touches` touches is not judged: its examples are trained.
     """
 
-    Options = MovementOptions
+    Options: ClassVar[type[Settings]] = MovementOptions
     observes = "trained"
     skips_hot_first = True
-    saved = ("touches",)
+    saved: ClassVar[tuple[str, ...]] = ("touches",)
     row_bytes = (4, 4)  # a count, and the movement
 
     def __init__(self, context: RunContext, options: FreezeOptions) -> None:
