@@ -22,14 +22,14 @@ def clicks(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("cli") / "clicks"
     done = run("synth", "--rows", 20_000, "--out", out)
     assert done.exit_code == 0, done.stderr
-    assert "20,000 rows of small" in done.stdout
+    assert "20,000 examples of small" in done.stdout
     return out
 
 
 def test_show_says_what_is_in_a_data_set(clicks):
-    done = run("data", "show", clicks, "--inputs", 2)
+    done = run("data", "show", clicks, "--examples", 2)
     assert done.exit_code == 0, done.stderr
-    for words in ("17,000", "oracle AUC", "device", "tags (mean)", "input 1: click="):
+    for words in ("17,000", "oracle AUC", "device", "tags (mean)", "example 1: click="):
         assert words in done.stdout
 
 
@@ -160,7 +160,7 @@ def test_a_reader_that_has_enough_is_no_error(clicks):
 @pytest.mark.process
 def test_progress_is_shown_in_a_terminal_and_not_in_a_pipe(tmp_path):
     shown = shown_in_a_terminal("synth", "--rows", 100_000, "--out", tmp_path / "a")
-    assert "rows/s" in shown
+    assert "examples/s" in shown
     assert "generating" in shown
     assert run_process("synth", "--rows", 1000, "--out", tmp_path / "b").stderr == ""
 

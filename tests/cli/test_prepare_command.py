@@ -38,11 +38,11 @@ def large(tmp_path_factory) -> Path:
 def test_a_log_is_prepared_shown_and_verified(log, tmp_path):
     done = run("prepare", "criteo", log, "--out", tmp_path / "out", "--evaluation", "0.2")
     assert done.returncode == 0, done.stderr
-    assert "2,000 rows read, 0 set aside" in done.stdout
+    assert "2,000 lines read, 0 skipped" in done.stdout
     assert "400 evaluation" in done.stdout
     assert run("data", "verify", tmp_path / "out").returncode == 0
     shown = run("data", "show", tmp_path / "out")
-    assert "criteo log of 2,000 rows" in shown.stdout
+    assert "criteo log of 2,000 lines" in shown.stdout
 
 
 @pytest.mark.process
@@ -56,8 +56,8 @@ def test_bad_rows_are_named_or_set_aside(log, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["bad.tsv"]
     done = run("prepare", "criteo", file, "--out", tmp_path / "out", "--bad-rows", "skip")
     assert done.returncode == 0, done.stderr
-    assert "2,001 rows read, 1 set aside" in done.stdout
-    assert "1 set aside" in run("data", "show", tmp_path / "out").stdout
+    assert "2,001 lines read, 1 skipped" in done.stdout
+    assert "1 skipped" in run("data", "show", tmp_path / "out").stdout
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(large, tmp_path):
 @pytest.mark.process
 def test_the_bar_shows_rows_rate_and_time_left(large, tmp_path):
     text = shown_in_a_terminal("prepare", "criteo", large, "--out", tmp_path / "out")
-    for words in ("reading", "packing", "rows/s", " of ", "0:0"):
+    for words in ("reading", "packing", "lines/s", " of ", "0:0"):
         assert words in text
 
 

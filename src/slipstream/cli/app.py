@@ -18,7 +18,7 @@ COMMANDS = (
 
 app = typer.Typer(
     name="slipstream",
-    help="Train click-prediction models whose embedding tables are larger than fast memory.",
+    help="Train click-prediction models whose embedding tables are larger than GPU memory.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -24,26 +24,39 @@ def compare(
     data: Path | None = typer.Argument(None, metavar="DATA", help="The folder of the data set."),
     to: Path = typer.Option(..., "--out", metavar="DIR", help="The folder of the comparison."),
     preset: str | None = typer.Option(
-        None, metavar="NAME", help="Instead of strategies; skipping: all that skipping consists of."
+        None, metavar="NAME", help="Instead of --strategies: skipping compares all skip rules."
     ),
     strategies: str | None = typer.Option(
-        None, metavar="NAMES", help="Separated by commas. Default: all, and plain+random."
+        None,
+        metavar="NAMES",
+        help="Separated by commas; plain+random is plain with the skip rule random. Default: all, "
+        "and plain+random.",
     ),
     skip: str | None = typer.Option(
-        None, metavar="RULES", help="Also train each strategy with each of these rules."
+        None,
+        metavar="RULES",
+        help="Skip rules, separated by commas; each strategy is trained without and with each.",
     ),
-    models: str | None = typer.Option(None, metavar="NAMES", help="Default: dlrm."),
-    seeds: int | None = typer.Option(None, min=1, help="How many seeds. Default: 5."),
+    models: str | None = typer.Option(
+        None, metavar="NAMES", help="Models, separated by commas. Default: dlrm."
+    ),
+    seeds: int | None = typer.Option(
+        None, min=1, help="How often to train each, with another seed. Default: 5."
+    ),
     grid: list[str] = typer.Option(
-        [], metavar="KEY=V1,V2", help="Combine these values of a config key with every strategy."
+        [],
+        metavar="KEY=V1,V2",
+        help="Train every strategy with each of these values of a key of docs/config.md.",
     ),
     minutes: float | None = typer.Option(
-        None, min=0, help="Begin no further seed that would not end within this time."
+        None, min=0, help="Begin no seed that would probably not end within this time."
     ),
-    keep_checkpoints: bool = typer.Option(False, "--keep-checkpoints", help="Keep all weights."),
+    keep_checkpoints: bool = typer.Option(
+        False, "--keep-checkpoints", help="Do not delete the weights of each run."
+    ),
     force: bool = typer.Option(False, "--force", help="Replace the comparison in DIR."),
 ) -> None:
-    """Train several strategies on the same data and report which is worth it, and by how much.
+    """Train several strategies on the same data, and report which is faster and what it costs.
 
     Each run has its own process. All strategies are trained with one seed, then all with the next,
     and differences are taken seed by seed, so that a noisy machine slows all alike. Stop it at any

@@ -25,31 +25,38 @@ class Flag(NamedTuple):
     metavar: str | None = None
 
 
-_STRATEGIES = "plain, fae, hotline, bagpipe, fast or slipstream. Default: plain; fast on a GPU."
-_FAST_MEMORY = "Size of the fast tier: 2GiB, 5% of all rows, or auto. Default: 5%."
-_SKIP = "Which examples to skip; see docs/skipping.md. Default: none."
-_START = "Train from this example on: a number, or a share such as 25%."
-_PRECISION = "Precision of the dense part: fp32, tf32 or bf16. Default: fp32."
-_TRACKER = "Show metrics in tensorboard, mlflow or wandb; repeatable."
-_INIT_FROM = "Start with the weights and embedding rows of this run."
+_STRATEGIES = (
+    "plain, fae, hotline, bagpipe, fast or slipstream; see docs/placement.md. Default: fast on a "
+    "GPU, plain on a CPU."
+)
+_ORDERS = "as-is, apart, cold-first or split; see docs/ordering.md. Default: the strategy's."
+_PLACEMENTS = (
+    "slow, popular, learned, lookahead or popular+lookahead; see docs/profile.md. Default: the "
+    "strategy's."
+)
+_FAST_MEMORY = "Memory for rows on the GPU: 2GiB, 5% of all rows, or auto. Default: 5%."
+_SKIP = "The rule that leaves out examples; see docs/skipping.md. Default: none."
+_START = "Leave out this many of the oldest examples: a number, or a share such as 25%."
+_PRECISION = "fp32, tf32 or bf16, for the layers of the model. Default: fp32."
+_TRACKER = "Also send metrics to tensorboard, mlflow or wandb; may be repeated."
 
 FLAGS = {
     "model": Flag("model.name", str, "dlrm, tbsm, dcn, deepfm or wide_deep. Default: dlrm."),
     "strategy": Flag("strategy", str, _STRATEGIES),
-    "ordering": Flag("order.kind", str, "The order of examples, instead of the strategy's."),
-    "placement": Flag("placement.kind", str, "Where rows live, instead of the strategy's."),
+    "ordering": Flag("order.kind", str, _ORDERS),
+    "placement": Flag("placement.kind", str, _PLACEMENTS),
     "skip": Flag("skip.rule", str, _SKIP, "RULE"),
     "device": Flag("device", str, "cpu, cuda or cuda:NUMBER. Default: cpu."),
     "fast_memory": Flag("placement.fast_memory", str, _FAST_MEMORY, "SIZE"),
     "batch_size": Flag("batch_size", int, "Examples in a batch. Default: 2048."),
     "epochs": Flag("epochs", int, "How often to go through the training part. Default: 1."),
     "start": Flag("start", str, _START, "POSITION"),
-    "stop": Flag("stop", str, "Train up to this example: a number, or a share.", "POSITION"),
+    "stop": Flag("stop", str, "Train no example after this one: a number, or a share.", "POSITION"),
     "seed": Flag("seed", int, "Seed for weight initialization and shuffling. Default: 0."),
-    "shuffle": Flag("shuffle", bool, "Shuffle the examples by blocks."),
+    "shuffle": Flag("shuffle", bool, "Shuffle the examples."),
     "precision": Flag("precision", str, _PRECISION),
     "tracker": Flag("log.trackers", list[str], _TRACKER),
-    "init_from": Flag("init_from", str, _INIT_FROM, "RUN"),
+    "init_from": Flag("init_from", str, "Start with the weights of this run.", "RUN"),
 }
 """Each command-line flag by its parameter name: `fast_memory` is the flag `--fast-memory`."""
 
@@ -104,8 +111,8 @@ def _parameters(flags: dict[str, Flag]) -> list[inspect.Parameter]:
         where = inspect.Parameter.KEYWORD_ONLY
         return inspect.Parameter(name, where, default=default, annotation=kind)
 
-    file = typer.Option(None, metavar="FILE", help="A YAML file; see docs/config.md.")
-    help_of_set = "Set any key of the configuration."
+    file = typer.Option(None, metavar="FILE", help="A YAML file with keys of docs/config.md.")
+    help_of_set = "Set any key of docs/config.md; may be repeated."
     settings = typer.Option([], "--set", metavar="KEY=VALUE", help=help_of_set)
     parameters = [parameter("config", Path | None, file)]
     for name, flag in flags.items():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # torch takes seconds to import: commands import it when they
     from slipstream.data.dataset import Dataset, Part
 
 app = typer.Typer(
-    help="Look at a packed data set, and check it.",
+    help="Show or check a packed data set.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -26,9 +26,9 @@ _FOLDER = typer.Argument(..., metavar="DIR", help="The folder of the data set.")
 @reports_errors
 def show(
     folder: Path = _FOLDER,
-    inputs: int = typer.Option(3, min=0, help="How many examples to decode."),
+    examples: int = typer.Option(3, min=0, help="How many examples to show."),
 ) -> None:
-    """Show a data set: its parts and tables, their skew, and the first examples decoded.
+    """Show the parts and tables of a data set, and its first examples.
 
     Example: slipstream data show clicks
     """
@@ -38,16 +38,16 @@ def show(
     print_line(_headline(dataset))
     _show_parts(dataset)
     _show_tables(dataset)
-    for number in range(min(inputs, len(dataset.train))):
+    for number in range(min(examples, len(dataset.train))):
         print_line(_decoded(dataset, dataset.train, number))
 
 
 @app.command("verify")
 @reports_errors
 def verify_command(folder: Path = _FOLDER) -> None:
-    """Check every byte of a data set: checksums, ids in range, counts.
+    """Check every byte of a data set for damage.
 
-    Names the damaged files; the exit status is then 1.
+    If a file is damaged, it is named, and the exit status is 1.
 
     Example: slipstream data verify clicks
     """
@@ -72,9 +72,9 @@ def _headline(dataset: Dataset) -> str:
         origin = f"synthetic data of shape {source['shape']}, seed {source['seed']}"
         origin += f", drift {source['drift']}"
     elif origin == "log":
-        origin = f"{source['format']} log of {source['rows_read']:,} rows"
+        origin = f"{source['format']} log of {source['rows_read']:,} lines"
         if source["rows_set_aside"]:
-            origin += f", {source['rows_set_aside']:,} set aside"
+            origin += f", {source['rows_set_aside']:,} skipped"
     total = sum(info.bytes for info in dataset.manifest.files.values())
     schema, bad = dataset.schema, sum(dataset.manifest.bad_rows.values())
     return (
@@ -82,7 +82,7 @@ def _headline(dataset: Dataset) -> str:
         f"{len(schema.tables)} tables, {len(schema.dense)} dense values"
         + (", weights" if schema.weights else "")
         + (", times" if schema.times else "")
-        + (f"; {bad:,} bad rows set aside" if bad else "")
+        + (f"; {bad:,} bad lines skipped" if bad else "")
     )
 
 
@@ -121,7 +121,7 @@ def _show_tables(dataset: Dataset) -> None:
     if len(all_counts) > 1:
         rows.append([*skew("all", pooled(all_counts)), "", ""])
     names = ["table", "rows", "top 0.1 %", "top 1 %", "top 10 %", "unseen", "columns"]
-    title = "Tables, and the share of lookups in training that go to their most popular rows"
+    title = "Tables, and the share of accesses in training that their most popular rows take"
     table(title, names, rows)
 
 
@@ -144,5 +144,5 @@ def _decoded(dataset: Dataset, part: Part, number: int) -> str:
         words.append(f"weight={run.weights[0]:g}")
     if run.times is not None:
         words.append(f"time={run.times[0]}")
-    line = f"input {number}: " + " ".join(words)
+    line = f"example {number}: " + " ".join(words)
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in line)

@@ -19,14 +19,14 @@ _HOST = {
     "loader": "batches that are read ahead",
     "evaluation": "scores for the AUC",
     "checkpoint": "a checkpoint while it is written",
-    "fast": "the fast tier, and the batches that it prepares for",
+    "fast": "the fast tier, and the batches that are planned",
     "skipping": "counts and decisions of the skip rule",
-    "start": "statistics or a warm start, beyond the memory of steps",
+    "start": "statistics or a warm start, if that takes more than the steps",
     "pinned": "page-locked memory for copies to and from the GPU",
 }
 _DEVICE = {
     "fast": "the fast tier: rows with their optimizer state",
-    "plans": "plans of coming batches",
+    "plans": "plans of the next batches",
     "dense": "weights of the dense part, gradients, optimizer state, libraries",
     "activations": "tensors of a training step",
     "evaluation": "batches that are only scored",
@@ -40,10 +40,10 @@ def estimate(
     options: ConfigOptions,
     as_json: bool = typer.Option(False, "--json", help="Print JSON, for programs."),
 ) -> None:
-    """Estimate how much memory a training will take, part by part, without allocating it.
+    """Estimate how much memory a training will take, without training.
 
-    Takes the options of train. The peak of the run's own memory, which its summary records, stays
-    within a tenth of the sum, or within 200 MB if that is more.
+    The options are those of train. The estimate differs from the peak of the run by at most a
+    tenth, or by at most 200 MB if that is more.
 
     Example: slipstream estimate clicks --model dcn --set embedding.optimizer=adam
     """

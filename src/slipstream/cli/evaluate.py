@@ -13,6 +13,7 @@ _SHOWN = (
     *("auc", "auc_error", "logloss", "normalized_entropy", "accuracy", "calibration"),
     *("inputs", "positives", "oracle_auc"),
 )
+_LABELS = {"inputs": "examples"}
 _OPTIONAL = ("auc_error", "oracle_auc")
 
 
@@ -20,13 +21,13 @@ def evaluate(
     run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run."),
     data: Path = typer.Argument(..., metavar="DATA", help="The folder of a data set."),
     part: str = typer.Option("evaluation", help="evaluation, validation or train."),
-    batch_size: int | None = typer.Option(None, help="Examples at once. Default: as in training."),
+    batch_size: int | None = typer.Option(None, help="Examples to predict at once."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON, for programs."),
 ) -> None:
-    """Score a part of a data set with a run's newest checkpoint, also while the run goes on.
+    """Score a trained model on a data set: AUC, logloss and others.
 
-    The data set is the one that the run was trained on, or one that was prepared with its ids
-    (prepare --dictionary).
+    The newest checkpoint of the run is used; the run may still be training. The data set is the one
+    that the run was trained on, or one with the same ids (prepare --dictionary).
 
     Example: slipstream evaluate run clicks --part validation
     """
@@ -40,7 +41,7 @@ def evaluate(
         print(json.dumps(result, indent=2))
         return
     names = [name for name in _SHOWN if result[name] or name not in _OPTIONAL]
-    rows = [(name.replace("_", " "), _text(result[name])) for name in names]
+    rows = [(_LABELS.get(name, name.replace("_", " ")), _text(result[name])) for name in names]
     table(f"{run} on the {part} part of {data}", ("metric", "value"), rows)
     if not result["ended"]:
         print_line(result["status"])

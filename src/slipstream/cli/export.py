@@ -13,13 +13,14 @@ from slipstream.number_format import parse_size_option, size
 def export(
     run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run."),
     to: Path = typer.Option(..., "--out", metavar="DIR", help="The folder to create."),
-    inside: str = typer.Option("2G", metavar="SIZE", help="The most of the tables to store in it."),
+    inside: str = typer.Option("2G", metavar="SIZE", help="Size of the tables in the program."),
     force: bool = typer.Option(False, "--force", help="Replace an existing export."),
 ) -> None:
-    """Export a run's model: weights as safetensors, and a program that needs only PyTorch.
+    """Export a trained model for use without slipstream: weights, and a program for PyTorch.
 
-    The program takes dense values and ids and returns logits; export.json lists its inputs in
-    order. Load it with torch.export.load("DIR/model.pt2").module().
+    The weights are safetensors files. Load the program with
+    torch.export.load("DIR/model.pt2").module(): it takes dense values and ids and returns logits.
+    export.json lists its inputs in order.
 
     Example: slipstream export run --out model
     """

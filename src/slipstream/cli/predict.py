@@ -18,17 +18,21 @@ from slipstream.errors import ConfigError
 def predict(
     run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run."),
     format: str = typer.Argument(..., metavar="FORMAT", help="criteo, avazu or table."),
-    inputs: list[Path] = typer.Argument(..., metavar="INPUT...", help="Files of raw rows."),
-    to: Path | None = typer.Option(None, "--out", metavar="FILE", help="Default: stdout."),
-    schema: Path | None = typer.Option(None, help="The schema file, for the format table."),
+    inputs: list[Path] = typer.Argument(..., metavar="INPUT...", help="The files of the log."),
+    to: Path | None = typer.Option(
+        None, "--out", metavar="FILE", help="The file to write. Default: stdout."
+    ),
+    schema: Path | None = typer.Option(None, help="For table: the schema file, as for prepare."),
     data: Path | None = typer.Option(None, help="The run's data set, if it was moved."),
-    batch_size: int | None = typer.Option(None, help="Examples at once. Default: as in training."),
-    bad_rows: str = typer.Option("error", help="error, or skip: nan for a row that is wrong."),
+    batch_size: int | None = typer.Option(None, help="Examples to predict at once."),
+    bad_rows: str = typer.Option(
+        "error", help="For a line that cannot be read: error, or skip, which prints nan."
+    ),
 ) -> None:
-    """Predict the probability of a click for each row of raw logs.
+    """Predict the probability of a click for each line of a raw log.
 
-    Prints one number a line, without a header. The rows have the format of the log that was
-    prepared; the label may be missing.
+    Prints one number for each line of the log, in the same order. The log has the format of the
+    log that was prepared; the label may be missing.
 
     Example: slipstream predict run criteo new.tsv --out clicks.txt
     """

@@ -14,34 +14,54 @@ from slipstream.number_format import compact, parse_size_option
 
 
 def prepare(
-    format: str = typer.Argument(..., help="criteo, avazu, taobao or table."),
-    inputs: list[Path] = typer.Argument(None, metavar="INPUT...", help="Files, in time order."),
+    format: str = typer.Argument(
+        ..., help="criteo, avazu, taobao, or table for any CSV, TSV or Parquet file."
+    ),
+    inputs: list[Path] = typer.Argument(
+        None, metavar="INPUT...", help="The files of the log, in the order of time."
+    ),
     to: Path = typer.Option(..., "--out", metavar="DIR", help="The folder to create."),
-    schema: Path | None = typer.Option(None, help="The schema file, for the format table."),
-    history: int | None = typer.Option(None, min=0, help="Taobao: history length. Default: 20."),
+    schema: Path | None = typer.Option(None, help="For table: describes it; see docs/prepare.md."),
+    history: int | None = typer.Option(
+        None, min=0, help="For taobao: earlier items of the user in an example. Default: 20."
+    ),
     negatives: int | None = typer.Option(
-        None, min=0, help="Taobao: negative examples for each event. Default: 1."
+        None, min=0, help="For taobao: examples without a click for each click. Default: 1."
     ),
-    sort: bool = typer.Option(False, "--sort", help="Sort the rows by time."),
-    split: str = typer.Option("time", help="How to split into parts: time, or random with --seed."),
-    validation: str = typer.Option("0.05", help="Size of validation: a share, or day."),
-    evaluation: str = typer.Option("0.10", help="Size of evaluation: a share, or day."),
-    seed: int | None = typer.Option(None, help="Seed of random splits and negatives. Default: 0."),
-    min_count: int = typer.Option(2, help="Values that occur less often in training share one id."),
+    sort: bool = typer.Option(False, "--sort", help="Sort the lines by time."),
+    split: str = typer.Option("time", help="How to choose the parts: by time, or random."),
+    validation: str = typer.Option(
+        "0.05", help="Size of the validation part: a share, or day for one day."
+    ),
+    evaluation: str = typer.Option(
+        "0.10", help="Size of the evaluation part: a share, or day for the last day."
+    ),
+    seed: int | None = typer.Option(
+        None, help="Seed for --split random and for --negatives. Default: 0."
+    ),
+    min_count: int = typer.Option(
+        2, help="Values that occur fewer times in the training part share one id."
+    ),
     max_rows: int | None = typer.Option(
-        None, help="The most rows of a table; rarer values share hash buckets."
+        None, help="Limit of the rows of a table; the rarest values share rows by their hash."
     ),
-    hash: int | None = typer.Option(None, help="Hash values to so many rows; no dictionary."),
+    hash: int | None = typer.Option(
+        None, help="Give each table this number of rows; values share them by their hash."
+    ),
     dictionary: Path | None = typer.Option(None, help="Use the ids of this data set."),
-    extend: bool = typer.Option(False, "--extend", help="Add new values to the --dictionary."),
-    memory: str = typer.Option("2G", help="The most memory to use, such as 512M."),
-    bad_rows: str = typer.Option("error", help="For rows that cannot be read: error, or skip."),
-    max_bad: int | None = typer.Option(None, help="With skip: the most bad rows. Default: 1000."),
+    extend: bool = typer.Option(
+        False, "--extend", help="With --dictionary: give frequent new values new ids."
+    ),
+    memory: str = typer.Option("2G", help="Limit of the memory, such as 512M."),
+    bad_rows: str = typer.Option("error", help="For a line that cannot be read: error, or skip."),
+    max_bad: int | None = typer.Option(
+        None, help="With --bad-rows skip: the limit of such lines. Default: 1000."
+    ),
     force: bool = typer.Option(False, "--force", help="Replace an existing data set."),
 ) -> None:
-    """Convert raw click logs to a packed data set, with limited memory.
+    """Make a packed data set from raw click logs: the form that all other commands read.
 
-    If it is interrupted, run the same command again: it continues where it stopped.
+    If it is interrupted, run the same command again, and it continues.
 
     Example: slipstream prepare criteo train.txt --out clicks
     """
@@ -79,14 +99,14 @@ def prepare(
         extend=extend,
     )
     begun = time.perf_counter()
-    with progress("rows") as update:
+    with progress("lines") as update:
         run(spec, inputs, to, options, force=force, progress=update)
     seconds, manifest = time.perf_counter() - begun, read_manifest(to)
     read, bad = manifest.source["rows_read"], manifest.source["rows_set_aside"]
     parts = ", ".join(f"{part.rows:,} {name}" for name, part in manifest.parts.items())
     print_line(
-        f"{to}: {read:,} rows read, {bad:,} set aside; examples: {parts}; in {seconds:.1f} s "
-        f"({compact(read / seconds)} rows/s)"
+        f"{to}: {read:,} lines read, {bad:,} skipped; examples: {parts}; in {seconds:.1f} s "
+        f"({compact(read / seconds)} lines/s)"
     )
 
 

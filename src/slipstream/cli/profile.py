@@ -20,16 +20,15 @@ def profile(
     data: Path = typer.Argument(..., metavar="DATA", help="The folder of the packed data set."),
     options: ConfigOptions,
     sample_batches: int = typer.Option(
-        300, min=1, help="Batches to plan for the what-if table; the middle third is counted."
+        300, min=1, help="How many batches to plan, to count copies; the middle third is counted."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON, for programs."),
 ) -> None:
-    """See how skewed a data set is, and what fast memory would do for it. Trains nothing.
+    """Estimate, without training, how much GPU memory is useful for a data set.
 
-    Shows the share of accesses that the most accessed rows take, how many bytes hold them, and,
-    for several budgets, how often each placement would find its rows in fast memory and how many
-    bytes it would copy. Bytes of optimizer state are counted everywhere. Without --fast-memory and
-    --config, the budget is auto.
+    Shows how many accesses the most popular embedding rows take, and how many bytes these rows
+    need. For several sizes of the fast tier it shows how often each placement finds a row there,
+    and how many bytes it copies. Default of --fast-memory here: auto.
 
     Example: slipstream profile clicks --model deepfm --fast-memory 256MiB
     """

@@ -14,11 +14,14 @@ def report(
         ..., metavar="RUN...", help="Folders of runs, or a folder that contains runs."
     ),
     to: Path | None = typer.Option(
-        None, "--out", metavar="FILE", help="Default: report.html beside the runs."
+        None,
+        "--out",
+        metavar="FILE",
+        help="The page to write. Default: report.html beside the runs.",
     ),
     plots: Path | None = typer.Option(None, metavar="DIR", help="Also write the plots as SVG."),
 ) -> None:
-    """Write a page about one or more runs that opens in a browser, also offline.
+    """Write a page that shows and compares runs, for a browser.
 
     The page begins with the result: what was faster, what it cost, and whether the difference is
     more than noise. Runs that differ only in their seed are one line. Runs on different data or

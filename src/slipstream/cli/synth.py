@@ -15,25 +15,27 @@ from slipstream.number_format import compact
 def synth(
     to: Path = typer.Option(..., "--out", help="The folder to create; with --raw, the file."),
     shape: str = typer.Option("small", help="small, effects, criteo-kaggle or taobao."),
-    rows: int = typer.Option(100_000, help="Examples in all three parts together."),
-    seed: int = typer.Option(0, help="The same seed gives the same bytes."),
-    positives: float | None = typer.Option(None, help="Share of positive labels."),
-    exponent: float | None = typer.Option(None, help="Exponent of every table's power law."),
+    rows: int = typer.Option(100_000, help="Number of examples."),
+    seed: int = typer.Option(0, help="Seed for drawing the data."),
+    positives: float | None = typer.Option(None, help="Share of clicks, from 0 to 1."),
+    exponent: float | None = typer.Option(
+        None, help="How unequal the popularity of values is: the exponent of a power law."
+    ),
     drift: str = typer.Option(
         "none",
-        help="How popularity and labels change over time: none, gradual or sudden@SHARE.",
+        help="How the data changes over time: none, gradual, or sudden@0.5 (after half of it).",
     ),
     min_count: int = typer.Option(
-        2, help="Values that occur less often share one id; 0 keeps every row of the shape."
+        2, help="Values that occur fewer times share one id; 0 gives every value an id of its own."
     ),
     raw: bool = typer.Option(
-        False, "--raw", help="Write the raw log of the shape instead: criteo-kaggle or taobao."
+        False, "--raw", help="Write a raw log instead; for the shapes criteo-kaggle and taobao."
     ),
     force: bool = typer.Option(False, "--force", help="Replace an existing data set or log."),
 ) -> None:
-    """Generate synthetic data with popular and rare values, and labels from a known model.
+    """Make a data set of made-up clicks, to try slipstream without data.
 
-    The data set records the AUC and logloss of that model, which no trained model can exceed.
+    The labels are drawn from a known model, and the data set records its AUC: the best possible.
 
     Example: slipstream synth --shape criteo-kaggle --rows 1000000 --out clicks
     """
@@ -45,11 +47,11 @@ def synth(
     if raw and min_count != 2:
         raise ConfigError("A raw log has no ids, so --min-count has no effect with --raw. Omit it.")
     if raw:
-        with progress_bar("writing", rows, "rows") as advance:
+        with progress_bar("writing", rows, "examples") as advance:
             write_raw(recipe, to, force=force, progress=advance)
     else:
-        with progress_bar("generating", rows, "rows") as advance:  # each row counts twice
+        with progress_bar("generating", rows, "examples") as advance:  # each counts twice
             synthesize(recipe, to, force=force, progress=lambda n: advance(n / 2))
     seconds = time.perf_counter() - begun
     rate = compact(rows / seconds)
-    print_line(f"{to}: {rows:,} rows of {shape} in {seconds:.1f} s ({rate} rows/s)")
+    print_line(f"{to}: {rows:,} examples of {shape} in {seconds:.1f} s ({rate} examples/s)")

@@ -23,17 +23,21 @@ from slipstream.number_format import compact, size
 def train(
     *,
     data: Path | None = typer.Argument(
-        None, metavar="DATA", help="The folder of the packed data set; omit it with --resume."
+        None, metavar="DATA", help="The folder of the packed data set; not needed with --resume."
     ),
-    to: Path = typer.Option(..., "--out", metavar="RUN", help="The folder of the run."),
+    to: Path = typer.Option(
+        ..., "--out", metavar="RUN", help="The folder to create, for everything about this run."
+    ),
     options: ConfigOptions,
-    resume: bool = typer.Option(False, "--resume", help="Continue from the newest checkpoint."),
+    resume: bool = typer.Option(
+        False, "--resume", help="Continue a run that was stopped or killed."
+    ),
     force: bool = typer.Option(False, "--force", help="Replace an existing run."),
 ) -> None:
     """Train a model on a packed data set.
 
-    The folder of the run holds the configuration, metrics, checkpoints and a summary. Ctrl-C saves
-    a checkpoint and stops; --resume continues from it.
+    The folder of the run contains the configuration, metrics, checkpoints and summary.json. Ctrl-C
+    saves a checkpoint and stops; --resume continues.
 
     Example: slipstream train clicks --model dlrm --set dense.lr=0.05 --out run
     """

@@ -15,11 +15,12 @@ def verify(
     *,
     data: Path = typer.Argument(metavar="DATA", help="The folder of the data set."),
     options: ConfigOptions,
-    steps: int = typer.Option(100, min=1, help="Steps to train."),
+    steps: int = typer.Option(100, min=1, help="How many steps to train."),
 ) -> None:
-    """Train some steps with a strategy and without it, and compare every row and every state.
+    """Check that a strategy trains correctly on your data: compare it with plain training.
 
-    The exit status is 1 if the strategy does not train what it promises.
+    Trains some steps with the strategy and without it, and compares every weight, embedding row and
+    optimizer state. The exit status is 1 if they differ.
 
     Example: slipstream verify clicks --strategy fast --steps 50
     """

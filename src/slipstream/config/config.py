@@ -51,8 +51,8 @@ class Config(Settings, frozen=True, kw_only=True):
     strategy: Annotated[
         str | None,
         about(
-            "How examples are ordered and embedding rows are placed; null chooses fast on a GPU "
-            "and plain on a CPU",
+            "How examples are ordered, which are skipped, and where embedding rows are; null "
+            "chooses fast on a GPU and plain on a CPU",
             registry="slipstream.pipeline.strategies:STRATEGIES",
         ),
     ] = None
@@ -68,10 +68,10 @@ class Config(Settings, frozen=True, kw_only=True):
     ] = "auto"
     batch_size: Annotated[Count, about("Examples in one training step")] = 2048
     epochs: Annotated[Count, about("Passes over the training part")] = 1
-    start: Annotated[Position, about("Examples at the start to leave out", _POSITION)] = 0
+    start: Annotated[Position, about("The oldest examples, which are left out", _POSITION)] = 0
     stop: Annotated[
         Position | None,
-        about("Position at which the trained part ends; null is the end", _POSITION),
+        about("The last example to train; null is the end of the log", _POSITION),
     ] = None
     shuffle: Annotated[bool, about("Whether to shuffle examples, differently in each epoch")] = (
         False
@@ -79,7 +79,7 @@ class Config(Settings, frozen=True, kw_only=True):
     threads: Annotated[Count | None, about("Threads of the CPU to use; null uses all")] = None
     init_from: Annotated[
         str | None,
-        about("Run whose weights and embedding rows this run starts from", "the folder of a run"),
+        about("Run with whose weights this run starts", "the folder of a run"),
     ] = None
     embedding: EmbeddingSettings = EmbeddingSettings()
     dense: DenseSettings = DenseSettings()

@@ -36,7 +36,7 @@ _ORDER = about(
     registry="slipstream.pipeline.strategies:ORDERS",
 )
 _PLACEMENT = about(
-    "Which embedding rows are in fast memory; null takes the strategy's placement",
+    "Which embedding rows are in the fast tier; null takes the strategy's placement",
     registry="slipstream.pipeline.strategies:PLACEMENTS",
 )
 
@@ -60,7 +60,7 @@ class TableSettings(Settings, frozen=True, kw_only=True):
 
     BRIEF: ClassVar[bool] = True
 
-    dim: Annotated[Count | None, about("Elements of a row; null takes the model's")] = None
+    dim: Annotated[Count | None, about("Numbers in a row; null takes the model's")] = None
     optimizer: Annotated[str | None, _ROW_OPTIMIZER] = None
     lr: Annotated[Rate | None, _LR] = None
     options: Annotated[dict[str, Any] | None, _OPTIONS] = None
@@ -121,16 +121,20 @@ class DenseSettings(Settings, frozen=True, kw_only=True):
 
     optimizer: Annotated[str, _DENSE_OPTIMIZER] = "adagrad"
     lr: Annotated[Rate | None, _LR] = None
-    weight_decay: Annotated[Rate, about("Multiple of a weight that joins its gradient")] = 0.0
+    weight_decay: Annotated[
+        Rate, about("Factor; this multiple of a weight is added to its gradient")
+    ] = 0.0
     clip: Annotated[
-        Positive | None, about("Largest norm of the gradient; null does not clip it")
+        Positive | None, about("Limit of the norm of the gradient; null sets no limit")
     ] = None
 
 
 class ScheduleSettings(Settings, frozen=True, kw_only=True):
-    """How the learning rates change with the examples trained; the same for all weights."""
+    """How the learning rates change during the run; the same for all weights."""
 
-    warmup_inputs: Annotated[Amount, about("Examples over which learning rates rise from 0")] = 0
+    warmup_inputs: Annotated[
+        Amount, about("Examples at the start, while the learning rates rise from 0")
+    ] = 0
     decay: Annotated[
         Literal["none", "linear", "cosine"], about("How learning rates fall to 0 at the end")
     ] = "none"
@@ -143,7 +147,7 @@ class OrderSettings(Settings, frozen=True, kw_only=True):
 
 
 class SkipSettings(Settings, frozen=True, kw_only=True):
-    """Which examples are trained."""
+    """Which examples are left out."""
 
     rule: Annotated[
         str | None,
@@ -152,23 +156,26 @@ class SkipSettings(Settings, frozen=True, kw_only=True):
         ),
     ] = None
     target: Annotated[
-        Portion, about("Share of examples to skip; published: of hot examples; freeze: of updates")
+        Portion,
+        about(
+            "Share of examples to skip; for published of hot examples, for freeze of row updates"
+        ),
     ] = 0.3
     target_schedule: Annotated[
         tuple[Portion, ...],
-        about("Instead of target: the share for each decision in turn; the last one stays"),
+        about("Instead of target: a share for each decision; the last one is used again"),
     ] = ()
     warmup: Annotated[
         Proportion | None,
         about(
-            "Share of an epoch that is trained before the first decision; null is 0.1. published: "
-            "of hot batches; null is 0.05 for tbsm, else 0.03"
+            "Share of an epoch that is trained before the first decision; null is 0.1. For "
+            "published a share of the hot batches; null is 0.05 for tbsm and 0.03 for others"
         ),
     ] = None
     interval: Annotated[Fraction, about("Share of an epoch from one decision to the next")] = 0.05
     lag: Annotated[
         Count | None,
-        about("Batches from a decision to its effect; null is as many as are read ahead"),
+        about("Batches from a decision to its effect; null chooses it"),
     ] = None
     options: Annotated[
         dict[str, Any], about("The rule's own options; see docs/skipping.md", "a mapping")
@@ -176,25 +183,25 @@ class SkipSettings(Settings, frozen=True, kw_only=True):
 
 
 class PlacementSettings(Settings, frozen=True, kw_only=True):
-    """The fast memory for embedding rows, for strategies that use it."""
+    """The fast tier, for strategies that have one."""
 
     kind: Annotated[str | None, _PLACEMENT] = None
     fast_memory: Annotated[
         SizeOrAuto,
         about(
-            "Size of fast memory, for rows and their optimizer state; a share is of all rows",
+            "Size of the fast tier, optimizer state included; a share is a share of all rows",
             "a size such as 256MiB, a share such as 5%, or auto",
         ),
     ] = "5%"
     window: Annotated[
-        Count | None, about("Most batches to prefetch rows for; null takes the strategy's")
+        Count | None, about("Limit of the batches to prefetch rows for; null takes the strategy's")
     ] = None
 
 
 class EvaluateSettings(Settings, frozen=True, kw_only=True):
-    """When the evaluation part is scored; it always is at the end."""
+    """When the evaluation part is scored. It is always scored at the end."""
 
-    at: Annotated[tuple[Share, ...], about("Shares of the run after which it is also scored")] = (
+    at: Annotated[tuple[Share, ...], about("After these shares of the run")] = (
         0.5,
         0.6,
         0.7,
@@ -213,13 +220,15 @@ class EarlyStoppingSettings(Settings, frozen=True, kw_only=True):
 
     every_inputs: Annotated[
         Count | None,
-        about("Examples between two scores of the validation part; null never stops early"),
+        about("Examples between two scorings of the validation part; null never stops early"),
     ] = None
-    patience: Annotated[Count, about("Scores without a better logloss until the run ends")] = 3
+    patience: Annotated[
+        Count, about("The run ends after this many scorings without a better logloss")
+    ] = 3
 
 
 class CheckpointSettings(Settings, frozen=True, kw_only=True):
-    """When the state of a run is saved; it always is at the end."""
+    """When the state of a run is saved. It is always saved at the end."""
 
     every_inputs: Annotated[
         Count | None, about("Examples between two checkpoints; null sets no interval")
