@@ -49,7 +49,7 @@ def compare(
         help="Train every strategy with each of these values of a key of docs/config.md.",
     ),
     minutes: float | None = typer.Option(
-        None, min=0, help="Begin no seed that would probably not end within this time."
+        None, min=0, help="Limit of the time: no seed is begun that would exceed it."
     ),
     keep_checkpoints: bool = typer.Option(
         False, "--keep-checkpoints", help="Do not delete the weights of each run."
@@ -58,10 +58,10 @@ def compare(
 ) -> None:
     """Train several strategies on the same data, and report which is faster and what it costs.
 
-    Each run has its own process. All strategies are trained with one seed, then all with the next,
-    and differences are taken seed by seed, so that a noisy machine slows all alike. Stop it at any
-    time; the same command continues and trains nothing twice. DIR then contains report.html, plots,
-    results.json, and a folder for each run. Here --fast-memory is auto by default.
+    Each run has its own process. All strategies are trained with one seed, then all with the next.
+    Only runs with the same seed are compared with one another. Stop it at any time; the same
+    command continues and trains nothing twice. DIR then contains report.html, plots, results.json,
+    and a folder for each run. Here --fast-memory is auto by default.
 
     Example: slipstream compare clicks --strategies plain,fast --seeds 5 --out compared
     """

@@ -31,7 +31,8 @@ def prepare(
     sort: bool = typer.Option(False, "--sort", help="Sort the lines by time."),
     split: str = typer.Option("time", help="How to choose the parts: by time, or random."),
     validation: str = typer.Option(
-        "0.05", help="Size of the validation part: a share, or day for one day."
+        "0.05",
+        help="Size of the validation part: a share, or day for the last day before evaluation.",
     ),
     evaluation: str = typer.Option(
         "0.10", help="Size of the evaluation part: a share, or day for the last day."
@@ -40,7 +41,7 @@ def prepare(
         None, help="Seed for --split random and for --negatives. Default: 0."
     ),
     min_count: int = typer.Option(
-        2, help="Values that occur fewer times in the training part share one id."
+        2, help="Values that occur fewer times than this in training share one id."
     ),
     max_rows: int | None = typer.Option(
         None, help="Limit of the rows of a table; the rarest values share rows by their hash."

@@ -20,7 +20,7 @@ def profile(
     data: Path = typer.Argument(..., metavar="DATA", help="The folder of the packed data set."),
     options: ConfigOptions,
     sample_batches: int = typer.Option(
-        300, min=1, help="How many batches to plan, to count copies; the middle third is counted."
+        300, min=1, help="How many batches to plan; copies are counted in the middle third."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON, for programs."),
 ) -> None:

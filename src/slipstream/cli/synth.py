@@ -26,7 +26,7 @@ def synth(
         help="How the data changes over time: none, gradual, or sudden@0.5 (after half of it).",
     ),
     min_count: int = typer.Option(
-        2, help="Values that occur fewer times share one id; 0 gives every value an id of its own."
+        2, help="Values that occur fewer times than this share one id; 0 gives each its own."
     ),
     raw: bool = typer.Option(
         False, "--raw", help="Write a raw log instead; for the shapes criteo-kaggle and taobao."
