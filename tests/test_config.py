@@ -212,6 +212,26 @@ def test_a_setting_that_cannot_be_used_is_an_error_with_its_full_key(setting, se
     assert sentence in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (
+            {"options": {"esp": 1}},
+            "options.esp is 1, but rowwise_adagrad has no esp. Did you mean",
+        ),
+        ({"options": {"eps": "low"}}, "options.eps is 'low'; it must be a number of at least 0."),
+        (
+            {"tables": {"ad": {"optimizer": "adam", "options": {"beta1": 1}}}},
+            "tables.ad.options.beta1 is 1; it must be a number from 0 to below 1.",
+        ),
+    ],
+)
+def test_a_wrong_option_of_a_row_optimizer_is_an_error_with_its_full_key(settings, sentence):
+    with pytest.raises(ConfigError) as error:
+        EmbeddingSettings(**settings).settings()
+    assert str(error.value).startswith(f"embedding.{sentence}")
+
+
 def test_errors_name_the_full_key_in_python_too():
     for make, name in (
         (lambda: DenseSettings(lr=-1), "lr"),

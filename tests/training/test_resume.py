@@ -78,6 +78,18 @@ def test_a_run_that_has_ended_is_left_as_it_is(tmp_path):
     assert now == files
 
 
+def test_the_result_of_an_ended_run_needs_no_model_of_its_own(tmp_path, monkeypatch):
+    from slipstream.models import MODELS
+
+    monkeypatch.setitem(MODELS, "mine", MODELS["dlrm"])
+    wanted = train(clicks(), config("model.name=mine"), tmp_path)
+    monkeypatch.delitem(MODELS, "mine")
+    saved = Run(tmp_path).config
+    assert train(clicks(), saved, tmp_path, resume=True)["auc"] == wanted["auc"]
+    with pytest.raises(ConfigError, match=r"model.name is 'mine'.* import its module first"):
+        train(clicks(), saved.replace(epochs=2), tmp_path, resume=True)
+
+
 def test_more_epochs_go_on_from_the_end_and_are_those_of_a_longer_run(tmp_path):
     dataset = clicks()  # 240 inputs are 15 whole batches
     longer = train(dataset, config(epochs=2), tmp_path / "whole")
@@ -265,7 +277,7 @@ def test_a_wrong_configuration_leaves_no_folder_behind(tmp_path):
             train(clicks(), config(**keys), tmp_path / "run")
     with pytest.raises(ConfigError, match="Did you mean dlrm"):
         train(clicks(), config("model.name=dlrn"), tmp_path / "run")
-    with pytest.raises(ConfigError, match="Did you mean top"):
+    with pytest.raises(ConfigError, match=r"Did you mean model\.top"):
         train(clicks(), config("model.tp=[4]"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

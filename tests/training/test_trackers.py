@@ -13,9 +13,9 @@ from slipstream.training.trackers import TRACKERS, figures_of
 REPORTS = ("evaluate.at=[0.5]", "checkpoint.every_inputs=48")
 
 
-def run(folder, *settings, resume=False, **hooks):
+def run(folder, *settings, resume=False, force=False, **hooks):
     keys = config(*REPORTS, *settings)
-    return train(clicks(), keys, folder, hooks=Hooks(**hooks), resume=resume)
+    return train(clicks(), keys, folder, hooks=Hooks(**hooks), resume=resume, force=force)
 
 
 def test_a_hook_receives_every_line_of_metrics(tmp_path):
@@ -79,11 +79,37 @@ def test_a_missing_package_is_one_clear_sentence(name, tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "torch.utils.tensorboard", raising=False)
     with pytest.raises(ConfigError, match=f"tracker {name} cannot be used: .*pip install {name}"):
         run(tmp_path / "run", f"log.trackers=[{name}]")
+    assert not (tmp_path / "run").exists()
 
 
-def test_an_unknown_tracker_is_an_error(tmp_path):
-    with pytest.raises(ConfigError, match=r"no tracker 'mlfow'. Did you mean mlflow\?"):
+def test_an_unknown_tracker_is_an_error_before_the_folder_is_changed(tmp_path):
+    wanted = r"log.trackers is 'mlfow'; .* Did you mean mlflow\? If it is your own, import its"
+    with pytest.raises(ConfigError, match=wanted):
         run(tmp_path / "run", "log.trackers=[mlfow]")
+    assert not (tmp_path / "run").exists()
+
+
+def test_force_also_replaces_the_files_of_a_tracker(tmp_path, monkeypatch):
+    class Notes:
+        files = ("notes.txt",)
+
+        def __init__(self, folder, config, position):
+            self.file = (folder / "notes.txt").open("a")
+
+        def log(self, line):
+            self.file.write(f"{line['kind']}\n")
+
+        def close(self):
+            self.file.close()
+
+    folder = tmp_path / "run"
+    monkeypatch.setitem(TRACKERS, "notes", Notes)
+    run(folder, "log.trackers=[notes]")
+    run(folder, "log.trackers=[notes]", force=True)
+    assert len((folder / "notes.txt").read_text().splitlines()) == len(lines(folder))
+    monkeypatch.delitem(TRACKERS, "notes")
+    with pytest.raises(ConfigError, match=r"'notes.txt', .* import the module of the tracker"):
+        run(folder, force=True)
 
 
 def test_a_run_goes_on_without_a_tracker_that_fails(tmp_path, monkeypatch):
@@ -97,7 +123,7 @@ def test_a_run_goes_on_without_a_tracker_that_fails(tmp_path, monkeypatch):
                 raise OSError("no connection")
 
     sentences = []
-    monkeypatch.setitem(TRACKERS, "broken", (Broken, ""))
+    monkeypatch.setitem(TRACKERS, "broken", Broken)
     run(tmp_path / "run", "log.trackers=[broken]", on_message=sentences.append)
     wanted = "The tracker broken has failed and is not used any more: no connection"
     assert sentences == [wanted]

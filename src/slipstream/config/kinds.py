@@ -21,7 +21,7 @@ Size = Annotated[str, Meta(pattern=rf"^({_SIZE})\Z")]
 SizeOrAuto = Annotated[str, Meta(pattern=rf"^(auto|{_SIZE})\Z")]
 
 
-def about(meaning: str, allowed: str = "", *, registry: str = "") -> Meta:
+def about(meaning: str, allowed: str = "", *, registry: str = "", own: bool = False) -> Meta:
     """What the reference and error messages say about a key.
 
     Args:
@@ -29,6 +29,7 @@ def about(meaning: str, allowed: str = "", *, registry: str = "") -> Meta:
         allowed: The allowed values in words, where the type alone does not show them.
         registry: The module and the mapping, as in `slipstream.models:MODELS`, that lists the
             allowed names. It is imported when a run begins, so that the start stays fast.
+        own: Whether users add names of their own to the registry.
     """
-    extra: dict[str, Any] = {"allowed": allowed, "registry": registry}
-    return Meta(description=meaning, extra={name: text for name, text in extra.items() if text})
+    extra: dict[str, Any] = {"allowed": allowed, "registry": registry, "own": own}
+    return Meta(description=meaning, extra={name: value for name, value in extra.items() if value})

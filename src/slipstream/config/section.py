@@ -67,6 +67,7 @@ class Key:
     meaning: str
     allowed_words: str  # the allowed values, where the type does not show them
     registry: str  # the module and the mapping that list the allowed names
+    own: bool  # whether users add names to the registry
 
     @property
     def section(self) -> type[Settings] | None:
@@ -98,6 +99,7 @@ class Key:
             words = self.allowed_words
         elif self.choices:
             words = " or ".join(filter(None, (", ".join(self.choices[:-1]), self.choices[-1])))
+            words = words if number is self.info else f"a list of {', '.join(self.choices)}"
         else:
             words = _KINDS.get(type(number), "a mapping")
             words = words if number is self.info else f"a list of {words.removeprefix('a ')}s"
@@ -130,7 +132,9 @@ def keys_of(section: type[Settings]) -> dict[str, Key]:
         mutable = field.default_factory is not msgspec.NODEFAULT
         default = field.default_factory() if mutable else field.default
         words, registry = texts.get("allowed", ""), texts.get("registry", "")
-        keys[field.name] = Key(field.type, info, nullable, default, meaning, words, registry)
+        keys[field.name] = Key(
+            field.type, info, nullable, default, meaning, words, registry, texts.get("own", False)
+        )
     return keys
 
 
@@ -191,8 +195,10 @@ def check_choices(section: Settings, place: str = "") -> None:
         elif key.several:
             for inner, table in value.items():
                 check_choices(table, join(path, inner))
-        elif isinstance(value, str) and key.choices and value not in key.choices:
-            raise _not_allowed(key, value, path)
+        names = value if isinstance(value, tuple) else (value,)
+        for name in names if key.registry else ():
+            if isinstance(name, str) and name not in key.choices:
+                raise _not_allowed(key, name, path)
 
 
 def join(*names: str) -> str:
@@ -279,6 +285,8 @@ def _builtins(value: Any) -> Any:
 def _not_allowed(key: Key, value: Any, path: str) -> WrongKeyError:
     hint = did_you_mean(value, key.choices) if isinstance(value, str) else ""
     hint = hint.partition("?")[0] + "?" if "?" in hint else ""
+    if key.own and isinstance(value, str):
+        hint += " If it is your own, import its module first."
     return WrongKeyError(path, f" is {shown(value)}; it must be {key.allowed}.{hint}")
 
 

@@ -18,13 +18,17 @@ from slipstream.config.kinds import (
     about,
 )
 from slipstream.config.section import Settings, WrongKeyError, join, shown
+from slipstream.errors import did_you_mean
 
 if TYPE_CHECKING:
     from slipstream.tables.optimizers import RowOptimizer
 
+_MODEL = about("The model's name", registry="slipstream.models:MODELS", own=True)
 _LR = about("Learning rate; null takes the optimizer's default")
 _ROW_OPTIMIZER = about(
-    "Optimizer of the embedding rows", registry="slipstream.tables.optimizers:OPTIMIZERS"
+    "Optimizer of the embedding rows",
+    registry="slipstream.tables.optimizers:OPTIMIZERS",
+    own=True,
 )
 _OPTIONS = about("The optimizer's own keys, such as eps, weight_decay or beta1")
 _STORAGE = about("Number format of the embedding rows", registry="slipstream.tables.spec:STORAGES")
@@ -46,7 +50,7 @@ class ModelSettings(Settings, frozen=True, kw_only=True):
 
     REST: ClassVar[str] = "options"
 
-    name: Annotated[str, about("The model's name", registry="slipstream.models:MODELS")] = "dlrm"
+    name: Annotated[str, _MODEL] = "dlrm"
     options: Annotated[dict[str, Any], about("The model's own keys, such as layer sizes")] = {}
 
     def __post_init__(self) -> None:
@@ -102,15 +106,21 @@ class EmbeddingSettings(Settings, frozen=True, kw_only=True):
         return everywhere, tables
 
     def _optimizer(self, table: TableSettings, place: str) -> RowOptimizer:
-        from slipstream.tables.optimizers import option_names, row_optimizer
+        from slipstream.tables.optimizers import OPTIMIZERS, option_names, row_optimizer
 
         name = table.optimizer or self.optimizer
+        known = option_names(name)
         options: dict[str, Any] = {}
         for layer in (self, table) if name == self.optimizer else (table,):
+            where = "embedding" if layer is self else place
             for option, value in (layer.options or {}).items():
-                if option not in option_names(name):
-                    problem = f" is {shown(value)}, but {name} has no {option}; leave it out."
-                    raise WrongKeyError(join(place, "options", option), problem)
+                path = join(where, "options", option)
+                if option not in known:
+                    hint = did_you_mean(option, known) or " Leave it out."
+                    problem = f" is {shown(value)}, but {name} has no {option}.{hint}"
+                    raise WrongKeyError(path, problem)
+                if problem := OPTIMIZERS[name].problem(option, value):
+                    raise WrongKeyError(path, problem)
             options |= {"lr": layer.lr} if layer.lr is not None else {}
             options |= layer.options or {}
         return row_optimizer(name, **options)
@@ -152,7 +162,9 @@ class SkipSettings(Settings, frozen=True, kw_only=True):
     rule: Annotated[
         str | None,
         about(
-            "The skip rule; null takes the strategy's", registry="slipstream.skip.registry:NAMES"
+            "The skip rule; null takes the strategy's",
+            registry="slipstream.skip.registry:NAMES",
+            own=True,
         ),
     ] = None
     target: Annotated[
@@ -243,5 +255,9 @@ class LogSettings(Settings, frozen=True, kw_only=True):
 
     trackers: Annotated[
         tuple[str, ...],
-        about("Trackers that receive every metric", "a list of tensorboard, mlflow, wandb"),
+        about(
+            "Trackers that receive every metric",
+            registry="slipstream.training.trackers:TRACKERS",
+            own=True,
+        ),
     ] = ()

@@ -21,6 +21,7 @@ from slipstream.training.process_memory import retain_freed_memory
 from slipstream.training.resume import checkpoint_to_resume
 from slipstream.training.run import Run
 from slipstream.training.state import Hooks, RunState, StoppedError
+from slipstream.training.trackers import check_trackers
 from slipstream.training.trainer import Trainer
 
 __all__ = ["DivergedError", "Hooks", "RunState", "StoppedError", "Trainer", "train"]
@@ -58,6 +59,8 @@ def train(
     config = with_full_path(config, None if resume else folder)
     run = Run.open(folder) if resume else Run(folder)
     if resume:
+        if run.config == config and run.summary is not None:  # also where its rule is not imported
+            return _result(run, hooks)
         config = config_to_resume(run.config, config, folder)
     else:
         run.check_replaceable(force)
@@ -65,6 +68,7 @@ def train(
     gpu.check_device(config)
     gpu.use_device(config)
     check(config, dataset)
+    check_trackers(config.log.trackers)
     order = order_of(config, dataset)
     config = config_of_run(config, order)
     if dataset.folder is not None:
@@ -78,10 +82,8 @@ def train(
         stack.enter_context(run.claimed())
         checkpoint = None
         if resume:
-            summary = run.summary if run.config.epochs == config.epochs else None
-            if summary is not None:
-                hooks.on_message(f"The run in {out} has already ended.")
-                return summary
+            if run.config.epochs == config.epochs and run.summary is not None:
+                return _result(run, hooks)
             checkpoint = checkpoint_to_resume(run, config, dataset, len(order), hooks.on_message)
             warm = None if checkpoint else warm_start(config, model, dataset, hooks.on_message)
         else:
@@ -96,3 +98,10 @@ def train(
             return trainer.finish()
         except torch.OutOfMemoryError as error:
             raise does_not_fit(dataset, config) from error
+
+
+def _result(run: Run, hooks: Hooks) -> dict[str, Any]:
+    """The summary of a run that has ended."""
+    hooks.on_message(f"The run in {run.folder} has already ended.")
+    assert run.summary is not None
+    return run.summary

@@ -18,7 +18,7 @@ from slipstream.training.progress import Pace, Progress
 from slipstream.training.recent import Recent
 from slipstream.training.run import Lines, Run
 from slipstream.training.state import Hooks, RunState
-from slipstream.training.trackers import Tracker, open_trackers
+from slipstream.training.trackers import Tracker, tracker
 
 _REPORTS = 100  # lines of metrics.jsonl about training; a plot would not show more
 _RECENT = 1 << 16
@@ -81,8 +81,10 @@ class Reports:
             position: The position of the run.
         """
         folder = self._run.folder
-        trackers = open_trackers(config.log.trackers, folder, config.to_mapping(), position)
-        self._trackers = dict(zip(config.log.trackers, trackers, strict=True))
+        mapping = config.to_mapping()
+        self._trackers = {
+            name: tracker(name)(folder, mapping, position) for name in config.log.trackers
+        }
         self._lines = Lines(folder, length)
         self._stack.callback(self._close_trackers)
         self._stack.callback(self._lines.close)
@@ -150,7 +152,7 @@ class Reports:
         self._lines.write(line)
         self._hooks.on_metrics(line)
         for name in list(self._trackers):
-            self._try_tracker(name, lambda tracker: tracker.log(line))
+            self._try_tracker(name, lambda each: each.log(line))
 
     def _try_tracker(self, name: str, action: Callable[[Tracker], None]) -> None:
         """Use a tracker; a run continues without a tracker that fails."""
@@ -164,7 +166,7 @@ class Reports:
 
     def _close_trackers(self) -> None:
         for name in list(self._trackers):
-            self._try_tracker(name, lambda tracker: tracker.close())
+            self._try_tracker(name, lambda each: each.close())
 
     def repeat_last(self) -> None:
         """Report the last progress again, after that of an evaluation."""

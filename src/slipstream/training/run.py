@@ -13,6 +13,7 @@ from typing import Any
 from slipstream.config import Config
 from slipstream.data.atomic_write import try_lock
 from slipstream.errors import ConfigError
+from slipstream.training.trackers import tracker_files
 
 CONFIG, METRICS, SUMMARY, CHECKPOINTS = (
     "config.yaml",
@@ -21,7 +22,7 @@ CONFIG, METRICS, SUMMARY, CHECKPOINTS = (
     "checkpoints",
 )
 # The configuration goes first when a run is removed: without it there is no run.
-_PARTS = (CONFIG, SUMMARY, METRICS, CHECKPOINTS, "tensorboard", "report.html")
+_PARTS = (CONFIG, SUMMARY, METRICS, CHECKPOINTS, "report.html")
 _LOCK = "lock"
 
 
@@ -72,13 +73,14 @@ class Run:
                 f"{self.folder} is a file; a run needs a folder. Choose another name."
             )
         names = {path.name for path in self.folder.iterdir()} if self.folder.is_dir() else set()
-        known = {name + end for name in (*_PARTS, _LOCK) for end in ("", ".partial")}
+        parts = {*_PARTS, *tracker_files()}
+        known = {name + end for name in (*parts, _LOCK) for end in ("", ".partial")}
         if names - known:
             raise ConfigError(
                 f"{self.folder} holds {min(names - known)!r}, which does not belong to a run. "
-                "Choose another folder."
+                "Choose another folder, or import the module of the tracker that wrote it."
             )
-        if names & set(_PARTS) and not force:
+        if names & parts and not force:
             raise ConfigError(
                 f"{self.folder} already holds a run. Continue it with --resume, replace it with "
                 "--force, or choose another folder."
@@ -104,7 +106,7 @@ class Run:
 
     def begin(self, config: Config) -> None:
         """Start a run, and remove the files of an earlier one; the folder must be locked."""
-        for name in _PARTS:
+        for name in (*_PARTS, *tracker_files()):
             path = self.folder / name
             if path.is_dir():
                 shutil.rmtree(path)

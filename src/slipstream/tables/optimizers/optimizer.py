@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 from slipstream.errors import ConfigError
 
@@ -42,12 +42,17 @@ class RowOptimizer(ABC):
 
     def __post_init__(self) -> None:
         for option, value in self.options().items():
-            rule = "a number of at least 0"
-            good = isinstance(value, int | float) and math.isfinite(value) and value >= 0
-            if option in self.below_one:
-                rule, good = "a number from 0 to below 1", good and value < 1
-            if not good:
-                raise ConfigError(f"{option} of {self.name} is {value!r}; it must be {rule}.")
+            if problem := self.problem(option, value):
+                raise ConfigError(f"{option} of {self.name}{problem}")
+
+    @classmethod
+    def problem(cls, option: str, value: object) -> str:
+        """What is wrong with the value of an option; nothing if it is right."""
+        rule = "a number of at least 0"
+        good = isinstance(value, int | float) and math.isfinite(value) and value >= 0
+        if option in cls.below_one:
+            rule, good = "a number from 0 to below 1", good and cast("float", value) < 1
+        return "" if good else f" is {value!r}; it must be {rule}."
 
     @abstractmethod
     def update(self, rows: Tensor, state: State, gradient: Tensor, lr: float, step: int) -> Tensor:

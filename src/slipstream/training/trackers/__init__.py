@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from slipstream.errors import ConfigError, did_you_mean
+from slipstream.errors import ConfigError
 
 
 class Tracker(Protocol):
     """Shows the metrics of a run somewhere else.
 
     It is opened with the run's folder, its configuration as a mapping, and the position at which
-    the run begins or goes on.
+    the run begins or goes on. The class may have two attributes, both tuples:
+
+    - `files`: the files and folders that it writes into the run's folder, so that `--force`
+      removes them with the run.
+    - `needs`: pairs of a module that it imports and the package to install for it.
     """
 
     def log(self, line: Mapping[str, Any]) -> None:
@@ -25,42 +29,39 @@ class Tracker(Protocol):
 
 
 OpenTracker = Callable[[Path, Mapping[str, Any], int], Tracker]
-# Each tracker, or where it is, and the package that it needs: imported only when it is used.
-TRACKERS: dict[str, tuple[str | OpenTracker, str]] = {
-    "tensorboard": ("slipstream.training.trackers.tensorboard:TensorBoard", "tensorboard"),
-    "mlflow": ("slipstream.training.trackers.mlflow:MLflow", "mlflow-skinny"),
-    "wandb": ("slipstream.training.trackers.wandb:WandB", "wandb"),
+# Each tracker, or the module and class: imported only when it is used.
+TRACKERS: dict[str, str | OpenTracker] = {
+    "tensorboard": "slipstream.training.trackers.tensorboard:TensorBoard",
+    "mlflow": "slipstream.training.trackers.mlflow:MLflow",
+    "wandb": "slipstream.training.trackers.wandb:WandB",
 }
 
 
-def open_trackers(
-    names: Sequence[str], folder: Path, config: Mapping[str, Any], position: int
-) -> list[Tracker]:
-    """Open the trackers of a run.
-
-    Args:
-        names: Which ones, of `TRACKERS`.
-        folder: The run's folder.
-        config: Its configuration.
-        position: Where it begins or goes on.
-    """
-    return [_open(name, folder, config, position) for name in names]
+def tracker(name: str) -> OpenTracker:
+    """The tracker of that name: its class, or another function that opens it."""
+    place = TRACKERS[name]
+    if isinstance(place, str):
+        module, _, attribute = place.partition(":")
+        place = cast("OpenTracker", getattr(import_module(module), attribute))
+    return place
 
 
-def _open(name: str, folder: Path, config: Mapping[str, Any], position: int) -> Tracker:
-    if name not in TRACKERS:
-        raise ConfigError(f"There is no tracker {name!r}.{did_you_mean(name, TRACKERS)}")
-    place, package = TRACKERS[name]
-    try:
-        if isinstance(place, str):
-            module, _, attribute = place.partition(":")
-            place = getattr(import_module(module), attribute)
-        return place(folder, config, position)
-    except ImportError as error:
-        raise ConfigError(
-            f"The tracker {name} cannot be used: {error}. Install it with `pip install {package}`, "
-            f"or leave {name} out of log.trackers."
-        ) from error
+def check_trackers(names: Sequence[str]) -> None:
+    """Raise an error if a package is missing that one of these trackers needs."""
+    for name in names:
+        for module, package in getattr(tracker(name), "needs", ()):
+            try:
+                import_module(module)
+            except ImportError as error:
+                raise ConfigError(
+                    f"The tracker {name} cannot be used: {error}. Install it with `pip install "
+                    f"{package}`, or leave {name} out of log.trackers."
+                ) from error
+
+
+def tracker_files() -> tuple[str, ...]:
+    """The files and folders that trackers write into the folder of a run."""
+    return tuple(file for name in TRACKERS for file in getattr(tracker(name), "files", ()))
 
 
 def figures_of(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

@@ -17,6 +17,8 @@ _FOLDER = "slipstream.folder"
 class MLflow:
     """Logs to where MLFLOW_TRACKING_URI points. A resumed run goes on with its MLflow run."""
 
+    needs = (("mlflow", "mlflow-skinny"),)
+
     def __init__(self, folder: Path, config: Mapping[str, Any], position: int) -> None:
         from mlflow import MlflowClient
         from mlflow.entities import Metric

@@ -12,6 +12,9 @@ from slipstream.training.trackers import figures_of
 class TensorBoard:
     """Writes event files."""
 
+    files = ("tensorboard",)
+    needs = (("torch.utils.tensorboard", "tensorboard"),)
+
     def __init__(self, folder: Path, config: Mapping[str, Any], position: int) -> None:  # noqa: ARG002
         from torch.utils.tensorboard import SummaryWriter
 

@@ -14,6 +14,8 @@ from slipstream.training.trackers import figures_of
 class WandB:
     """Logs to W&B. A resumed run goes on with its W&B run."""
 
+    needs = (("wandb", "wandb"),)
+
     def __init__(self, folder: Path, config: Mapping[str, Any], position: int) -> None:
         import wandb
 
