@@ -150,6 +150,24 @@ def test_a_full_disk_is_a_sentence_and_leaves_nothing(tmp_path):
 
 
 @pytest.mark.process
+@pytest.mark.parametrize("how", ["flag", "variable"])
+def test_a_module_of_the_user_is_imported_before_the_command(clicks, tmp_path, how):
+    code = "from slipstream.models import MODELS\nMODELS['mine'] = MODELS['dlrm']\n"
+    (tmp_path / "my_model.py").write_text(code)
+    before = ["--import", "my_model"] if how == "flag" else []
+    variable = {} if before else {"SLIPSTREAM_IMPORT": "my_model"}
+    words = (*before, "compare", clicks, "--strategies", "plain", "--seeds", 1, "--models", "mine")
+    done = run_process(*words, "--out", tmp_path / "runs", cwd=tmp_path, env=variable)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_module_that_does_not_exist_is_one_sentence():
+    done = run("--import", "no_module", "env")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("slipstream: --import no_module: No module named 'no_module'.")
+
+
+@pytest.mark.process
 def test_a_reader_that_has_enough_is_no_error(clicks):
     line = f"{sys.executable} -m slipstream data show {clicks} | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)

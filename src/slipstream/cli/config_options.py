@@ -38,7 +38,7 @@ _FAST_MEMORY = "Memory for rows on the GPU: 2GiB, 5% of all rows, or auto. Defau
 _SKIP = "The rule that leaves out examples; see docs/skipping.md. Default: none."
 _START = "Leave out this many of the oldest examples: a number, or a share such as 25%."
 _PRECISION = "fp32, tf32 or bf16, for the layers of the model. Default: fp32."
-_TRACKER = "Also send metrics to tensorboard, mlflow or wandb; may be repeated."
+_TRACKER = "Also send metrics to a tracker, such as tensorboard; may be repeated."
 
 FLAGS = {
     "model": Flag("model.name", str, "dlrm, tbsm, dcn, deepfm or wide_deep. Default: dlrm."),

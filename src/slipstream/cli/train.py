@@ -103,9 +103,11 @@ def _show_summary(summary: dict[str, Any], run: Path) -> None:
         value = summary[name]
         return "undefined" if value is None else f"{value:.4f}"
 
+    skipped = summary["inputs_skipped"]
     print_line(
-        f"{run}: {summary['inputs_trained']:,} examples trained in "
-        f"{summary['train_seconds']:.1f} s ({compact(summary['samples_per_second'])} examples/s)"
+        f"{run}: {summary['inputs_trained']:,} examples trained"
+        f"{f' and {skipped:,} skipped' if skipped else ''} in {summary['train_seconds']:.1f} s "
+        f"({compact(summary['samples_per_second'])} examples/s)"
     )
     print_line(f"Part of the log: {summary['trained_part']}")
     print_line(
@@ -125,8 +127,8 @@ def _show_summary(summary: dict[str, Any], run: Path) -> None:
             for name in ("rows_in", "rows_out", "bytes_in", "bytes_out")
         )
         print_line(
-            f"Fast tier: {summary['hot_access_share']:.1%} of the rows that batches needed were "
-            f"in it. For each example, {rows_in:.3g} rows ({size(bytes_in)}) were copied in and "
+            f"Fast tier: {summary['hot_access_share']:.1%} of row lookups found their row in it. "
+            f"For each example, {rows_in:.3g} rows ({size(bytes_in)}) were copied in and "
             f"{rows_out:.3g} ({size(bytes_out)}) out."
         )
         print_line(

@@ -115,7 +115,7 @@ class RunState:
             "step": self.step,
             "inputs_trained": self.inputs_trained,
             "train_seconds": seconds,
-            "samples_per_second": self.inputs_trained / seconds if seconds else 0.0,
+            "samples_per_second": self.position / seconds if seconds else 0.0,
         }
 
     def crossed(self, every: int | None) -> bool:

@@ -47,7 +47,7 @@ def summary_of(
         **_tiers(engine, state),
         "curve": [{"share": _share(point, state), "auc": point["auc"]} for point in state.curve],
         "train_seconds": state.train_seconds,
-        "samples_per_second": state.inputs_trained / state.train_seconds,
+        "samples_per_second": state.position / state.train_seconds,
         "phase_seconds": state.seconds,
         "waits": state.waits,
         "peak_memory_bytes": {"host": host_bytes, "device": gpu.peak_memory(config.device)},

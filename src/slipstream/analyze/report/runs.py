@@ -69,8 +69,7 @@ class RunRecord:
                 return (last["position"] - first["position"]) / seconds
         if self.summary is None:
             return None
-        trained_share = 1 - float(self.summary.get("skip_share") or 0.0)
-        return float(self.summary["samples_per_second"]) / max(trained_share, 1e-9)
+        return float(self.summary["samples_per_second"])
 
     @property
     def auc_over_time(self) -> list[tuple[float, float]]:

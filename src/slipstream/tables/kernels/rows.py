@@ -108,7 +108,7 @@ class RowUpdate(NamedTuple):
         halves: The rows as 16-bit halves, where they are kept as such.
         halved: Whether they are.
         low: Where in a row of `halves` the lower halves begin; 0 rounds to the upper ones.
-        slots: Where in a row of `values` each state slot begins.
+        slots: The column of `values` at which each state slot begins.
         numbers: What the optimizer's `numbers` returns.
         weight_decay: The optimizer's, 0 without.
         block: How many rows to update at a time.
@@ -133,8 +133,9 @@ def load_block(work: RowUpdate, first: int, last: int) -> tuple[Array, Array, Ar
     """Up to `work.block` rows from the first on, ready to be updated.
 
     Returns:
-        An array of float rows, which of its rows belong to the block, the gradient of each, which
-        may be overwritten, an array with the optimizer state, and which of its rows to use.
+        An array of float rows and the indices of the block's rows in it; the gradient of each
+        row, which may be overwritten; and an array with the optimizer state and the indices of the
+        block's rows in it.
     """
     count, dim = min(work.block, last - first), work.gradient.shape[1]
     state_at = work.rows[first : first + count]
