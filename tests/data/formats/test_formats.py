@@ -22,7 +22,7 @@ from raw_logs import (
     write,
 )
 
-from slipstream import DataError, Dataset, Recipe, synthesize, verify
+from slipstream import Dataset, Recipe, synthesize, verify
 from slipstream.data.formats import FORMATS, log_spec
 from slipstream.data.prepare import Options, prepare
 from slipstream.data.synthetic.raw import write_raw
@@ -184,12 +184,6 @@ def test_histories_of_a_labelled_log_hold_clicks_only(tmp_path):
     data = prepare_table(tmp_path, [tmp_path / "log.csv"], schema, min_count=1, **WHOLE)
     shown = decoded(data)["item_history"]
     assert shown == [[], ["x"], ["x"], [], [], [], ["x", "z"]]
-
-
-def test_avazu_needs_its_header(tmp_path):
-    (tmp_path / "log.csv").write_text("id,click\n1,0\n")
-    with pytest.raises(DataError, match="line 1: the header of avazu logs is"):
-        prepare(log_spec("avazu", {}), [tmp_path / "log.csv"], tmp_path / "out")
 
 
 def test_columns_may_share_a_table_and_take_the_hour(tmp_path):

@@ -57,23 +57,23 @@ class Popularity:
     @cached_property
     def total(self) -> int:
         """All accesses."""
-        return int((self.blocks.accesses * self.blocks.rows).sum())
+        return int((self.levels.accesses * self.levels.rows).sum())
 
     @cached_property
-    def blocks(self) -> Blocks:
+    def levels(self) -> AccessLevels:
         """Rows with equal accesses in one group, the best first."""
         columns = [
             np.stack([np.full(len(n), group), n, np.full(len(n), self.sizes[group]), rows])
             for group, (n, rows) in enumerate(map(_histogram, self.accesses))
         ]
-        blocks = np.concatenate(columns, axis=1)
-        order = np.argsort(-blocks[1] / blocks[2], kind="stable")
-        return Blocks(*blocks[:, order])
+        levels = np.concatenate(columns, axis=1)
+        order = np.argsort(-levels[1] / levels[2], kind="stable")
+        return AccessLevels(*levels[:, order])
 
     @cached_property
     def _ends(self) -> tuple[Array, Array]:
-        """Bytes and accesses up to the end of each block, from 0 before the first."""
-        _, accesses, size, rows = self.blocks
+        """Bytes and accesses up to the end of each level, from 0 before the first."""
+        _, accesses, size, rows = self.levels
         both = np.cumsum(np.stack([size * rows, accesses * rows]), axis=1)
         ends = np.concatenate([np.zeros((2, 1), dtype=both.dtype), both], axis=1)
         return ends[0], ends[1]
@@ -83,33 +83,33 @@ class Popularity:
         whole, extra_rows = self._fitting(budget)
         accesses = int(self._ends[1][whole])
         if extra_rows:
-            accesses += extra_rows * int(self.blocks.accesses[whole])
+            accesses += extra_rows * int(self.levels.accesses[whole])
         return accesses / self.total if self.total else 0.0
 
     def bytes_for(self, share: float) -> int:
         """The fewest bytes of best rows that take at least this share of accesses."""
         bytes_, accesses = self._ends
         wanted = int(np.ceil(share * self.total - 1e-9 * max(1, self.total)))
-        block = int(np.searchsorted(accesses, wanted)) - 1
-        if block < 0:
+        level = int(np.searchsorted(accesses, wanted)) - 1
+        if level < 0:
             return 0
-        missing = wanted - int(accesses[block])
-        rows = -(-missing // int(self.blocks.accesses[block]))
-        return int(bytes_[block]) + rows * int(self.blocks.size[block])
+        missing = wanted - int(accesses[level])
+        rows = -(-missing // int(self.levels.accesses[level]))
+        return int(bytes_[level]) + rows * int(self.levels.size[level])
 
     def hot(self, budget: float) -> list[Array]:
         """For each group whether a row is among the best that so many bytes hold."""
         return self.first(*self._fitting(budget))
 
     def first(self, whole: int, extra_rows: int = 0) -> list[Array]:
-        """For each group whether a row is in the first blocks, or among some rows of the next."""
-        group, accesses, _, _ = self.blocks
+        """For each group whether a row is in the first levels, or among some rows of the next."""
+        group, accesses, _, _ = self.levels
         masks = []
         for number, row_accesses in enumerate(self.accesses):
-            own_blocks = accesses[:whole][group[:whole] == number]
+            own_levels = accesses[:whole][group[:whole] == number]
             masks.append(
-                row_accesses >= own_blocks.min()
-                if len(own_blocks)
+                row_accesses >= own_levels.min()
+                if len(own_levels)
                 else np.zeros(len(row_accesses), bool)
             )
         if extra_rows:
@@ -117,39 +117,32 @@ class Popularity:
             masks[group[whole]][equal[:extra_rows]] = True
         return masks
 
-    def block_of(self) -> list[Array]:
-        """For each group the number of each row's block; of rows that are all counted."""
-        blocks_of_rows = []
+    def level_of(self) -> list[Array]:
+        """For each group the number of each row's level; of rows that are all counted."""
+        levels_of_rows = []
         for number, row_accesses in enumerate(self.accesses):
-            (own_blocks,) = np.nonzero(self.blocks.group == number)
-            rising = own_blocks[::-1]  # within a group, fewer accesses are a later block
-            places = np.searchsorted(self.blocks.accesses[rising], row_accesses)
-            blocks_of_rows.append(rising[places].astype(np.int32))
-        return blocks_of_rows
+            (own_levels,) = np.nonzero(self.levels.group == number)
+            rising = own_levels[::-1]  # within a group, fewer accesses are a later level
+            places = np.searchsorted(self.levels.accesses[rising], row_accesses)
+            levels_of_rows.append(rising[places].astype(np.int32))
+        return levels_of_rows
 
     def _fitting(self, budget: float) -> tuple[int, int]:
-        """How many whole blocks fit, and how many rows of the next one."""
+        """How many whole levels fit, and how many rows of the next one."""
         ends = self._ends[0]
         whole = int(np.searchsorted(ends, budget, side="right")) - 1
         if whole < 0 or whole == len(ends) - 1:
             return max(0, whole), 0
-        return whole, int((budget - ends[whole]) // int(self.blocks.size[whole]))
+        return whole, int((budget - ends[whole]) // int(self.levels.size[whole]))
 
 
-class Blocks(NamedTuple):
-    """Rows with equal accesses in one group: far fewer than rows, and in the order of their worth.
+class AccessLevels(NamedTuple):
+    """Rows by level, the best level first: rows of a level have equal accesses in one group."""
 
-    Args:
-        group: The group of each block.
-        accesses: Those of each of its rows.
-        size: Bytes of a row.
-        rows: How many rows there are.
-    """
-
-    group: Array
-    accesses: Array
-    size: Array
-    rows: Array
+    group: Array  # of each level
+    accesses: Array  # of each of its rows
+    size: Array  # bytes of a row
+    rows: Array  # how many rows there are
 
 
 def _histogram(accesses: Array) -> tuple[Array, Array]:

@@ -117,7 +117,7 @@ def divide_among(
         window_inputs: Examples in the window.
         needed: The most rows that a batch needs.
         more: How many times as many rows come as inputs drawn at random need, where the first
-            blocks stay: for none, one, two and so on up to all blocks.
+            levels stay: for none, one, two and so on up to all levels.
     """
     sizes, rows = popularity.sizes, [len(accesses) for accesses in popularity.accesses]
     needed = needed or WorkingSet([0] * len(sizes))
@@ -142,14 +142,14 @@ def _with_kept(
 ) -> list[TierSize]:
     """Keep as many of the best rows as possible, with slots left for the window and every batch."""
     sizes, rows = popularity.sizes, [len(accesses) for accesses in popularity.accesses]
-    blocks = popularity.blocks
-    coming = blocks.rows * _chance(blocks.accesses, inputs, window_inputs)
-    # In bytes, after each block: rows kept, room for the window, and room for the largest batch.
-    kept_bytes, window, batch = (np.zeros(len(blocks.rows) + 1) for _ in range(3))
+    levels = popularity.levels
+    coming = levels.rows * _chance(levels.accesses, inputs, window_inputs)
+    # In bytes, after each level: rows kept, room for the window, and room for the largest batch.
+    kept_bytes, window, batch = (np.zeros(len(levels.rows) + 1) for _ in range(3))
     left, beyond = [], []
     for number, size in enumerate(sizes):
-        in_group = blocks.group == number
-        keep = np.concatenate([[0], np.cumsum(np.where(in_group, blocks.rows, 0))])
+        in_group = levels.group == number
+        keep = np.concatenate([[0], np.cumsum(np.where(in_group, levels.rows, 0))])
         expected = np.concatenate([[0], np.cumsum(np.where(in_group, coming, 0.0))])
         left.append(np.maximum(expected[-1] - expected, 0.0))
         if more is not None:
@@ -164,11 +164,11 @@ def _with_kept(
     (fits,) = np.nonzero(total_bytes <= budget)
     best = int(fits[-1]) if len(fits) else 0
     kept_rows = [np.flatnonzero(mask) for mask in popularity.first(best)]
-    need = _within(budget, sizes, [int(by_blocks[best]) for by_blocks in beyond])
+    need = _within(budget, sizes, [int(by_levels[best]) for by_levels in beyond])
     spent = sum(
         size * (len(keep) + least) for size, keep, least in zip(sizes, kept_rows, need, strict=True)
     )
-    wanted = [size * float(by_blocks[best]) for size, by_blocks in zip(sizes, left, strict=True)]
+    wanted = [size * float(by_levels[best]) for size, by_levels in zip(sizes, left, strict=True)]
     tier_sizes = []
     for number, keep in enumerate(kept_rows):
         share = wanted[number] / sum(wanted) if sum(wanted) else 1 / len(sizes)
@@ -181,14 +181,14 @@ def rows_beside(
     popularity: Popularity, tier_sizes: Sequence[TierSize], inputs: int, inputs_drawn: int
 ) -> list[float]:
     """For each group, the expected number of rows that examples touch and that do not stay."""
-    blocks = popularity.blocks
-    coming = blocks.rows * _chance(blocks.accesses, inputs, inputs_drawn)
+    levels = popularity.levels
+    coming = levels.rows * _chance(levels.accesses, inputs, inputs_drawn)
     row_counts = []
     for number, (tier_size, accesses) in enumerate(
         zip(tier_sizes, popularity.accesses, strict=True)
     ):
         stay = _chance(accesses[tier_size.keep], inputs, inputs_drawn).sum()
-        row_counts.append(max(0.0, float(coming[blocks.group == number].sum() - stay)))
+        row_counts.append(max(0.0, float(coming[levels.group == number].sum() - stay)))
     return row_counts
 
 
@@ -196,10 +196,10 @@ def lookups_beside(
     popularity: Popularity, tier_sizes: Sequence[TierSize], inputs: int, inputs_drawn: int
 ) -> list[float]:
     """For each group, the expected number of lookups of these rows."""
-    lookups, blocks = [], popularity.blocks
-    accesses_of_blocks = blocks.accesses * blocks.rows
+    lookups, levels = [], popularity.levels
+    accesses_of_levels = levels.accesses * levels.rows
     for number, tier_size in enumerate(tier_sizes):
-        total = accesses_of_blocks[blocks.group == number].sum()
+        total = accesses_of_levels[levels.group == number].sum()
         of_kept_rows = popularity.accesses[number][tier_size.keep].sum()
         lookups.append(float(total - of_kept_rows) * inputs_drawn / max(1, inputs))
     return lookups
@@ -218,13 +218,13 @@ def _more_apart(layout: Layout, popularity: Popularity, inputs: int) -> Array:
     where its column has one id an input; and k times as many inputs need at most k times as many
     rows.
     """
-    blocks = len(popularity.blocks.rows)
-    cold = np.zeros(blocks + 1)
-    pairs = zip(layout.groups, popularity.accesses, popularity.block_of(), strict=True)
-    for group, accesses, block_of in pairs:
+    levels = len(popularity.levels.rows)
+    cold = np.zeros(levels + 1)
+    pairs = zip(layout.groups, popularity.accesses, popularity.level_of(), strict=True)
+    for group, accesses, level_of in pairs:
         for first, last in pairwise(group.starts):
             cold_accesses = np.bincount(
-                block_of[first:last], accesses[first:last], minlength=blocks
+                level_of[first:last], accesses[first:last], minlength=levels
             )
             beyond = np.concatenate([np.cumsum(cold_accesses[::-1])[::-1], [0.0]])
             cold = np.maximum(cold, beyond)
