@@ -19,12 +19,11 @@ from slipstream.version import __version__
 if TYPE_CHECKING:
     from slipstream.config import Config
     from slipstream.data.batch import Batch, ListBatch
-    from slipstream.data.build import Lists, from_arrays
+    from slipstream.data.build import Lists, from_arrays, from_table
     from slipstream.data.dataset import Dataset, Part
     from slipstream.data.loader import Loader
     from slipstream.data.schema import Column, Schema, Table
     from slipstream.data.synthetic.synth import Recipe, synthesize
-    from slipstream.data.tables import from_table
     from slipstream.data.verify import verify
     from slipstream.errors import CheckpointError, ConfigError, DataError, SlipstreamError
     from slipstream.models import MODELS, build_model
@@ -86,12 +85,11 @@ __all__ = [
 _WHERE = {
     "config": ("Config",),
     "data.batch": ("Batch", "ListBatch"),
-    "data.build": ("Lists", "from_arrays"),
+    "data.build": ("Lists", "from_arrays", "from_table"),
     "data.dataset": ("Dataset", "Part"),
     "data.loader": ("Loader",),
     "data.schema": ("Column", "Schema", "Table"),
     "data.synthetic.synth": ("Recipe", "synthesize"),
-    "data.tables": ("from_table",),
     "data.verify": ("verify",),
     "tables.module": ("EmbeddingTables",),
     "tables.optimizers": ("Adagrad", "Adam", "RowwiseAdagrad", "Sgd"),

@@ -17,7 +17,7 @@ from slipstream.data.layout import PARTS
 from slipstream.data.manifest import ListStats, Manifest, PartInfo, versions
 from slipstream.data.ranking import rank
 from slipstream.data.schema import Column, Kind, Schema, Table
-from slipstream.errors import DataError
+from slipstream.errors import DataError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,67 @@ def from_arrays(
         {name: m.counts for name, m in ranked.items()},
         {name: m.dictionary for name, m in ranked.items()},
         source={"kind": "arrays", "min_count": min_count, "files": []},
+    )
+
+
+def from_table(
+    table: Any,
+    *,
+    label: str,
+    columns: Sequence[str],
+    dense: Sequence[str] = (),
+    lists: Mapping[str, Kind] | None = None,
+    weight: str | None = None,
+    time: str | None = None,
+    **options: Any,
+) -> Dataset:
+    """Build a data set from a Polars data frame or an Arrow table, one row for each example.
+
+    Args:
+        table: The table; nulls in its columns are missing values.
+        label: The column with the label.
+        columns: The columns with a single raw value for each example.
+        dense: The columns with dense values.
+        lists: The columns with lists of raw values, and how each is used: sum, mean or sequence.
+        weight: The column with weights.
+        time: The column with times, as whole numbers.
+        options: Passed on to `from_arrays`.
+
+    Example:
+        >>> len(from_table(frame, label="click", columns=["user", "ad"]).train)
+        2
+    """
+    import polars as pl
+
+    frame: Any = table if isinstance(table, pl.DataFrame) else pl.from_arrow(table)
+
+    def series(name: str) -> Any:
+        if name not in frame.columns:
+            hint = did_you_mean(name, frame.columns)
+            raise DataError(f"The table has no column {name!r}.{hint}")
+        return frame[name]
+
+    def raw(name: str) -> Array:
+        column = series(name)
+        if column.dtype.is_integer() and not column.null_count():
+            return np.asarray(column.to_numpy())
+        return np.array(column.to_list(), dtype=object)
+
+    values: dict[str, Array | Lists] = {name: raw(name) for name in columns}
+    for name, kind in (lists or {}).items():
+        rows = series(name).to_list()
+        if None in rows:
+            row = rows.index(None)
+            raise DataError(f"Column {name!r} has no list in row {row}; an empty list is fine.")
+        values[name] = Lists.of(rows, kind)
+    return from_arrays(
+        labels=series(label).to_numpy(),
+        columns=values,
+        dense={name: series(name).to_numpy() for name in dense},
+        weights=series(weight).to_numpy() if weight else None,
+        times=series(time).to_numpy() if time else None,
+        label=label,
+        **options,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -148,18 +149,12 @@ class Dataset:
     ) -> Dataset:
         """Write the data set to a folder and open it from there."""
         manifest = self.manifest
-        with DatasetWriter(
-            folder,
-            self.schema,
-            source=manifest.source,
-            rows_per_shard=rows_per_shard,
-            force=force,
-        ) as writer:
+        options: Any = {"rows_per_shard": rows_per_shard, "force": force}
+        with DatasetWriter(folder, self.schema, source=manifest.source, **options) as writer:
             for name, part in self.parts.items():
-                for shard in part.shards:
-                    for start in range(0, len(shard), _SAVED_AT_ONCE):
-                        stop = min(start + _SAVED_AT_ONCE, len(shard))
-                        writer.append(name, shard.slice(start, stop))
+                for start in range(0, len(part), _SAVED_AT_ONCE):
+                    for run in part.runs(start, min(start + _SAVED_AT_ONCE, len(part))):
+                        writer.append(name, run)
             names = [table.name for table in self.schema.tables]
             known = {name: self.dictionary(name) for name in names}
             buckets = {name: self.buckets(name) for name in names}

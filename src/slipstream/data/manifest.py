@@ -10,9 +10,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from slipstream.data.layout import MANIFEST, PARTS
+from slipstream.data.layout import MANIFEST
 from slipstream.data.schema import Schema
 from slipstream.data.signed_json import NO_CHECKSUM, is_signed, sign
 from slipstream.errors import DataError
@@ -116,23 +117,7 @@ def read_manifest(folder: Path) -> Manifest:
         )
     raw = path.read_bytes()
     values = _parse(raw, path)
-    schema = Schema.from_json(values["schema"])
-    parts = {}
-    for name in PARTS:
-        part = values["parts"][name]
-        lists = {column: ListStats(**stats) for column, stats in part["lists"].items()}
-        parts[name] = PartInfo(part["rows"], part["positives"], part["shards"], lists)
-    return Manifest(
-        schema=schema,
-        parts=parts,
-        files={name: FileInfo(**info) for name, info in values["files"].items()},
-        source=values["source"],
-        rows_per_shard=values["rows_per_shard"],
-        bad_rows=values["bad_rows"],
-        oracle=values["oracle"],
-        versions=values["versions"],
-        checksum=values["checksum"],
-    )
+    return msgspec.convert(values, Manifest)
 
 
 def versions() -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+import msgspec
 import numpy as np
 
 from slipstream.errors import DataError, did_you_mean
@@ -139,15 +140,8 @@ class Schema:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Schema:
-        """The schema that `to_json` gave."""
-        return cls(
-            tables=tuple(Table(**table) for table in values["tables"]),
-            columns=tuple(Column(**column) for column in values["columns"]),
-            dense=tuple(values["dense"]),
-            label=values["label"],
-            weights=values["weights"],
-            times=values["times"],
-        )
+        """The schema of such values."""
+        return msgspec.convert(values, cls)
 
 
 def _unique(noun: str, names: list[str]) -> None:
