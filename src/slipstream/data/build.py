@@ -119,17 +119,30 @@ def from_arrays(
     whole.check(schema)
     if whole.weights is not None:
         _check_range("weight", whole.weights, np.inf)
-    starts = (0, *ends[:-1])
-    parts = {
-        name: whole.slice(start, end) for name, start, end in zip(PARTS, starts, ends, strict=True)
-    }
-    return in_memory(
-        schema,
-        parts,
-        {name: m.counts for name, m in ranked.items()},
-        {name: m.dictionary for name, m in ranked.items()},
+    infos, parts = {}, {}
+    for name, start, end in zip(PARTS, (0, *ends[:-1]), ends, strict=True):
+        inputs = whole.slice(start, end)
+        shards = [inputs] if len(inputs) else []
+        parts[name] = Part(name, schema, shards)
+        infos[name] = PartInfo(
+            len(inputs),
+            float(inputs.labels.sum(dtype=np.float64)),
+            [len(shard) for shard in shards],
+            {
+                column: ListStats.of(Counter(np.diff(ragged.offsets).tolist()))
+                for column, ragged in inputs.lists.items()
+            },
+        )
+    manifest = Manifest(
+        schema=schema,
+        parts=infos,
+        files={},
         source={"kind": "arrays", "min_count": min_count, "files": []},
+        rows_per_shard=max(1, *map(len, parts.values())),
+        versions=versions(),
     )
+    dictionaries = {name: values.dictionary for name, values in ranked.items()}
+    return Dataset(manifest, parts, lambda name: ranked[name].counts, dictionaries.get)
 
 
 def from_table(
@@ -191,38 +204,6 @@ def from_table(
         label=label,
         **options,
     )
-
-
-def in_memory(
-    schema: Schema,
-    parts: Mapping[str, Examples],
-    counts: Mapping[str, Array],
-    dictionaries: Mapping[str, Dictionary],
-    source: dict[str, Any],
-) -> Dataset:
-    """A data set whose inputs are arrays in memory, ids already ranked."""
-    infos = {}
-    for name in PARTS:
-        inputs = parts[name]
-        lists = {
-            column: ListStats.of(Counter(np.diff(ragged.offsets).tolist()))
-            for column, ragged in inputs.lists.items()
-        }
-        positives = float(inputs.labels.sum(dtype=np.float64))
-        shards = [len(inputs)] if len(inputs) else []
-        infos[name] = PartInfo(len(inputs), positives, shards, lists)
-    manifest = Manifest(
-        schema=schema,
-        parts=infos,
-        files={},
-        source=source,
-        rows_per_shard=max(1, *(len(inputs) for inputs in parts.values())),
-        versions=versions(),
-    )
-    in_parts = {
-        name: Part(name, schema, [inputs] if len(inputs) else []) for name, inputs in parts.items()
-    }
-    return Dataset(manifest, in_parts, counts.__getitem__, dictionaries.get)
 
 
 @dataclass(frozen=True)
