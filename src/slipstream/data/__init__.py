@@ -1,1 +1,1 @@
-"""Packed data sets: what they hold, how they are made, and how inputs become batches."""
+"""Packed data sets: what they hold, how they are made, and how examples become batches."""

@@ -1,4 +1,4 @@
-"""A batch of inputs as tensors, and the memory it is read into."""
+"""A batch of examples as tensors, and the memory it is read into."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A data set: three parts of inputs, their tables, and where they came from."""
+"""A data set: three parts of examples, their tables, and where they came from."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _SAVED_AT_ONCE = 1 << 16
 
 
 class Part:
-    """The inputs of one part, numbered `0 .. len(part)` across its shards.
+    """The examples of one part, numbered `0 .. len(part)` across its shards.
 
     Args:
         name: train, validation or evaluation.
-        schema: What each input consists of.
+        schema: What each example consists of.
         shards: The arrays, in order; mapped from files or in memory.
     """
 
@@ -81,7 +81,7 @@ class Dataset:
 
     @property
     def train(self) -> Part:
-        """The inputs to learn from."""
+        """The examples to learn from."""
         return self.parts["train"]
 
     @property

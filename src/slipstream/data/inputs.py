@@ -67,7 +67,7 @@ class Examples:
         return arrays
 
     def slice(self, start: int, stop: int) -> Examples:
-        """Inputs start to stop, as views."""
+        """Examples start to stop, as views."""
         return Examples(
             **{name: array[start:stop] for name, array in self.fixed().items()},
             lists={name: ragged.slice(start, stop) for name, ragged in self.lists.items()},

@@ -19,19 +19,19 @@ ROWS_PER_SHARD = 1 << 24
 
 @dataclass(frozen=True)
 class Field:
-    """One file of a shard: an array of `dtype`, with `shape` values an input."""
+    """One file of a shard: an array of `dtype`, with `shape` values for each example."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...] = ()
 
     @cached_property
     def bytes_per_input(self) -> int:
-        """Bytes that one input takes in the file."""
+        """Bytes that one example takes in the file."""
         return self.dtype.itemsize * math.prod(self.shape)
 
 
 def fixed_fields(schema: Schema) -> dict[str, Field]:
-    """The files of a shard that hold a fixed number of bytes an input."""
+    """The files of a shard that hold a fixed number of bytes for each example."""
     fields = {
         "labels": Field(np.dtype("<f4")),
         "ids": Field(schema.id_dtype.newbyteorder("<"), (len(schema.singles),)),

@@ -46,7 +46,7 @@ class ListStats:
 
 @dataclass(frozen=True)
 class PartInfo:
-    """One part: its inputs, their labels, and how they are cut into shards."""
+    """One part: its examples, their labels, and how they are cut into shards."""
 
     rows: int
     positives: float
@@ -55,7 +55,7 @@ class PartInfo:
 
     @property
     def label_rate(self) -> float | None:
-        """The mean label, or None for a part without inputs."""
+        """The mean label, or None for a part without examples."""
         return self.positives / self.rows if self.rows else None
 
 

@@ -1,4 +1,4 @@
-"""What the inputs of a data set consist of: the label, dense values, columns and their tables."""
+"""What the examples of a data set consist of: the label, dense values, columns and their tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from slipstream.errors import DataError, did_you_mean
 
 POOLING_NAMES = ["sum", "mean", "max"]
-"""How the vectors of a list become one; each name has a file in `tables/pooling/`."""
+"""How the vectors of a list are combined; each name has a file in `tables/pooling/`."""
 
 Kind = str
 """`single`, `sequence` (kept step by step), or the name of a pooling."""
@@ -73,7 +73,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Schema:
-    """The names and kinds of everything an input has.
+    """The names and kinds of everything an example has.
 
     Example:
         >>> schema = Schema(
@@ -120,12 +120,12 @@ class Schema:
 
     @property
     def singles(self) -> tuple[Column, ...]:
-        """The columns with one id an input, in the order of the block of ids."""
+        """The columns with one id for each example, in the order of the block of ids."""
         return tuple(column for column in self.columns if column.kind == "single")
 
     @property
     def lists(self) -> tuple[Column, ...]:
-        """The columns with any number of ids an input."""
+        """The columns with any number of ids for each example."""
         return tuple(column for column in self.columns if column.kind != "single")
 
     @property

@@ -1,4 +1,4 @@
-"""Checks a packed data set: every byte against its checksum, every input against the manifest."""
+"""Checks a packed data set: every byte against its checksum, every example against the manifest."""
 
 from __future__ import annotations
 
