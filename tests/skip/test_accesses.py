@@ -1,4 +1,4 @@
-"""What is done row by row for many inputs, beside the plain way."""
+"""Sums, bounds and counts over the rows of many examples, beside the plain way."""
 
 from itertools import chain
 
@@ -18,7 +18,7 @@ def read():
 
 
 def rows_of(reader, part, number):
-    """The rows of one input by table, as plainly as can be."""
+    """The rows of one example by table, in the plainest way."""
     (run,) = part.runs(number, number + 1)
     tables = [[] for _ in reader.names]
     for place, column in enumerate(part.schema.singles):
@@ -41,17 +41,17 @@ def test_sums_and_largest_are_those_of_the_rows(read):
 
 
 @pytest.mark.parametrize(("in_table", "in_all"), [(1, 1), (1, 9), (9, 9), (2, 2)])
-def test_enough_is_the_bound_below_which_so_many_rows_of_so_many_tables_lie(read, in_table, in_all):
+def test_a_bound_has_so_many_rows_of_so_many_tables_below_it(read, in_table, in_all):
     reader, accesses, numbers, part = read
     of_rows = np.random.default_rng(2).random(reader.rows).astype(np.float32)
-    bounds_found = accesses.bounds(of_rows, in_table, in_all)
+    bound_of = accesses.bounds(of_rows, in_table, in_all)
     for place, number in enumerate(numbers.tolist()):
         bounds = [
             sorted(of_rows[rows])[min(in_table, len(rows)) - 1]
             for rows in rows_of(reader, part, number)
             if rows
         ]
-        assert bounds_found[place] == sorted(bounds)[min(in_all, len(bounds)) - 1]
+        assert bound_of[place] == sorted(bounds)[min(in_all, len(bounds)) - 1]
 
 
 def test_counts_are_those_of_the_rows_and_labels(read):

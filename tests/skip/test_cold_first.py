@@ -1,4 +1,4 @@
-"""Skipping where all hot inputs come last: no verdict is for more than it was made for."""
+"""Skipping where all hot examples come last: no decision holds for much longer than intended."""
 
 import numpy as np
 import pytest
@@ -30,16 +30,14 @@ def data():
 
 
 @pytest.mark.parametrize("rule", ["random-hot", "movement", "value"])
-def test_no_decision_is_for_much_more_than_an_interval_however_much_can_be_skipped(
-    data, tmp_path, rule
-):
+def test_no_decision_holds_for_much_more_than_an_interval_whatever_it_skips(data, tmp_path, rule):
     keys = config(*KEYS, *skip_rule(rule), "skip.target=0.3", batch_size=8)
     summary = train(data, keys, tmp_path / "run")
     every = round(0.05 * len(data.train))
     decisions = summary["skipping"]["decisions"]
     assert max(each["inputs"] for each in decisions[1:]) < 2 * every
     assert summary["inputs_skipped"] > 0
-    # In the hot stretch a decision skips no more than it may make up for; where it begins, the
+    # Among hot examples a decision skips no more than it may compensate; where these begin, the
     # decision before still holds.
     assert all((each["share"] or 0) < 0.7 for each in decisions)
 
@@ -53,7 +51,7 @@ def test_the_lag_of_a_decision_is_no_longer_than_an_interval_at_high_shares(data
     assert max(np.diff(at)) < 1.5 * every
 
 
-def test_snapshot_a_waits_for_the_first_hot_inputs_where_no_batches_come_before(
+def test_snapshot_a_waits_for_the_first_hot_examples_where_no_batches_come_before(
     data, tmp_path, monkeypatch
 ):
     snapshots, due_after = [], Published.due
@@ -99,7 +97,7 @@ def test_a_run_that_ends_before_its_first_decision_holds_is_too_short(data, tmp_
     assert summary["inputs_skipped"] == 0
 
 
-def test_hot_rows_are_those_of_the_inputs_that_are_trained_on(data):
+def test_hot_rows_are_those_of_the_examples_that_are_trained_on(data):
     options = skip_rule("movement", hot_memory="8%", hot_sample=20)
     whole, some = config(*options), config(*options, "stop=500")
     layout = build.model_of(whole, data).layout

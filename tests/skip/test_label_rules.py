@@ -1,4 +1,4 @@
-"""Rules that look at labels: the chances they promise, and the correction that follows."""
+"""Rules that use labels: the chances to be trained, and the correction for them."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def rule_of(name, reader, base):
 
 
 def classified(part, name, wanted):
-    """What a rule makes of twenty inputs, over and over: how often each is trained, its offset."""
+    """How often a rule trains each of twenty examples over many epochs, and their offsets."""
     reader, base = AccessReader(part), InputOrder(len(part))
     rule = rule_of(name, reader, base)
     seen = reader.read(np.arange(len(part)))
@@ -46,10 +46,10 @@ def classified(part, name, wanted):
 
 
 @pytest.mark.parametrize("name", ["thin", "case-control"])
-def test_inputs_are_kept_with_the_chances_that_their_offset_corrects(part, name):
+def test_examples_are_trained_with_the_chances_that_their_offset_corrects(part, name):
     rule, decision, reader, trained, offset = classified(part, name, 0.5)
     accesses = reader.read(np.arange(20))
-    # The same input with either label: its chance to be kept, by drawing chances of its own.
+    # The chance of the same example with either label to be trained, by other random numbers.
     chances = {}
     for label in (0.0, 1.0):
         twin = reader.read(np.arange(20))
@@ -61,13 +61,13 @@ def test_inputs_are_kept_with_the_chances_that_their_offset_corrects(part, name)
         chances[label] = trained_share / EPOCHS
     own = np.where(accesses.labels > 0, chances[1.0], chances[0.0])
     assert np.abs(trained - own).max() < 0.05
-    often = np.minimum(chances[0.0], chances[1.0]) > 0.05  # where counting tells a ratio well
+    often = np.minimum(chances[0.0], chances[1.0]) > 0.05  # there the counts give a good ratio
     assert often.sum() > 8
     assert np.abs(np.log(chances[1.0] / chances[0.0]) - offset)[often].max() < 0.2
 
 
 def in_epochs(part, name, epochs):
-    """A decision at the beginning of each epoch, and what it makes of all inputs."""
+    """The verdict on all examples of a decision at the beginning of each epoch."""
     reader, base = AccessReader(part), InputOrder(len(part), epochs=epochs)
     rule = rule_of(name, reader, base)
     numbers = np.arange(len(part))
@@ -82,7 +82,7 @@ def in_epochs(part, name, epochs):
 
 
 @pytest.mark.parametrize("name", ["case-control"])
-def test_corrections_stay_right_when_inputs_come_again(name):
+def test_corrections_stay_right_when_examples_come_again(name):
     random = np.random.default_rng(1)  # labels that nothing can tell: 0.25 is the whole truth
     labels = (random.random(20_000) < 0.25).astype(int)
     columns = {f"c{k}": random.integers(0, 2000, 20_000) for k in range(4)}
@@ -96,7 +96,7 @@ def test_corrections_stay_right_when_inputs_come_again(name):
         assert 0.4 < trained_share.mean() < 0.6
 
 
-def test_an_input_is_taken_out_of_the_counts_that_it_was_counted_in(part):
+def test_an_example_is_left_out_of_the_counts_that_include_it(part):
     reader = AccessReader(part)
     everything, few = reader.read(np.arange(len(part))), reader.read(np.arange(25))
     clicks = np.zeros((reader.rows, 2), dtype=np.uint32)
@@ -115,7 +115,7 @@ def test_an_input_is_taken_out_of_the_counts_that_it_was_counted_in(part):
         assert odds_of_others[number] == pytest.approx(own.sums(odds)[0], abs=1e-6)
 
 
-def test_every_input_is_counted_once_whatever_comes_again(part):
+def test_every_example_is_counted_once_whatever_comes_again(part):
     reader, base = AccessReader(part), InputOrder(len(part), epochs=3)
     rule = rule_of("case-control", reader, base)
     some = [reader.read(np.arange(a, b)) for a, b in ((0, 100), (50, 200), (0, len(part)))]
@@ -136,14 +136,14 @@ def test_chances_are_even_and_their_own_for_each_name_and_epoch():
         assert abs(np.corrcoef(chances_drawn, other)[0, 1]) < 0.03
 
 
-def test_the_pilot_finds_the_line_that_was_planted():
+def test_the_cheap_model_finds_the_line_of_its_data():
     random = np.random.default_rng(0)
     sums = random.normal(0, 2, 50_000)
     labels = (random.random(len(sums)) < 1 / (1 + np.exp(-(0.7 * sums - 1.5)))).astype(float)
     assert np.allclose(line_through(sums, labels), [-1.5, 0.7], atol=0.05)
 
 
-def test_a_pilot_without_anything_to_go_by_still_has_an_answer():
+def test_the_cheap_model_is_finite_where_labels_or_sums_are_alike():
     assert np.isfinite(line_through(np.zeros(10), np.zeros(10))).all()
     assert np.isfinite(line_through(np.arange(10.0), (np.arange(10) > 4).astype(float))).all()
     assert odds_of(np.zeros((3, 2), np.uint32), 20).tolist() == [0, 0, 0]

@@ -39,7 +39,7 @@ def config(*settings):
 
 
 def accesses(part, number):
-    """The rows of an input by table, one by one."""
+    """The rows of an example by table, one by one."""
     (each,) = part.runs(number, number + 1)
     rows = {table.name: [] for table in part.schema.tables}
     for place, column in enumerate(part.schema.singles):
@@ -50,7 +50,7 @@ def accesses(part, number):
 
 
 def hot_rows(part, layout, budget):
-    """5 % (here more) of inputs with replacement; the global top H rows."""
+    """Accesses in 5 % (here more) of the examples, with replacement; the H rows with most."""
     n = len(part)
     draws = (
         uniform(SEED, "hot", np.arange(round(KEYS["skip.options.hot_sample"] * n))) * n
@@ -86,7 +86,7 @@ def rows_after(data, folder, settings, steps):
 
 
 def literally(data, folder, settings, alpha, target):
-    """The published steps, one after the other: the threshold, and which inputs are dropped."""
+    """The published steps, one after the other: the threshold, and the dropped examples."""
     layout = build.model_of(config(*settings), data).layout
     everything = sum(t.rows * 4 * t.dim for t in layout.tables)
     part = data.train
@@ -94,9 +94,9 @@ def literally(data, folder, settings, alpha, target):
     hot = hot_rows(part, layout, budget)
     rows = [accesses(part, n) for n in range(len(part))]
     is_hot = [all((t, r) in hot for t, ids in each.items() for r in ids) for each in rows]
-    hot_inputs = [n for n in range(len(part)) if is_hot[n]]
-    cold_batches = -(-(len(part) - len(hot_inputs)) // SIZE)
-    e = round(P * -(-len(hot_inputs) // SIZE)) + S
+    hot_examples = [n for n in range(len(part)) if is_hot[n]]
+    cold_batches = -(-(len(part) - len(hot_examples)) // SIZE)
+    e = round(P * -(-len(hot_examples) // SIZE)) + S
     a = rows_after(data, folder / "a", settings, cold_batches + S)
     b = rows_after(data, folder / "b", settings, cold_batches + e)
 
@@ -110,9 +110,9 @@ def literally(data, folder, settings, alpha, target):
             for table, ids in rows[number].items()
         )
 
-    left = hot_inputs[e * SIZE :]
-    chosen_share = uniform(SEED, "sample", np.array(left)) <= KEYS["skip.options.sample_share"]
-    sample = [number for number, each in zip(left, chosen_share.tolist(), strict=True) if each]
+    left = hot_examples[e * SIZE :]
+    is_drawn = uniform(SEED, "sample", np.array(left)) <= KEYS["skip.options.sample_share"]
+    sample = np.array(left)[is_drawn].tolist()
     low, high, threshold = 0.0, 0.1, 0.0
     for _ in range(25):
         middle = (low + high) / 2
@@ -124,12 +124,12 @@ def literally(data, folder, settings, alpha, target):
             high = middle
         else:
             low = middle
-    judged = hot_inputs[(e + LAG) * SIZE :]
+    judged = hot_examples[(e + LAG) * SIZE :]
     return threshold, [number for number in judged if dropped(number, threshold)]
 
 
 @pytest.mark.parametrize("model", ["dlrm", "tbsm"])
-def test_published_gives_the_threshold_and_drops_the_inputs_of_a_literal_transcription(
+def test_published_gives_the_threshold_and_drops_the_examples_of_a_literal_transcription(
     model, tmp_path, monkeypatch
 ):
     if model == "dlrm":
@@ -165,7 +165,7 @@ def test_a_share_of_rows_is_hot_whatever_state_they_have(model, optimizer):
     assert len(hot.rows) == len(hot.mask) // 4
 
 
-def test_a_search_that_fails_skips_nothing_and_says_so(tmp_path):
+def test_a_search_that_fails_skips_nothing_and_has_a_reason(tmp_path):
     settings = (*SIZES, "skip.options.max_movement=1e-9", "skip.options.max_search_steps=3")
     summary = train(skewed(2000), config(*settings), tmp_path / "run")
     (decision,) = lines(tmp_path / "run", "skipping")
@@ -175,7 +175,7 @@ def test_a_search_that_fails_skips_nothing_and_says_so(tmp_path):
     assert summary["inputs_skipped"] == 0
 
 
-def test_a_run_that_is_too_short_says_so_at_the_start(tmp_path):
+def test_a_run_that_is_too_short_is_reported_at_the_start(tmp_path):
     sentences = []
     settings = (*SIZES, "skip.options.warmup_batches=1000")
     train(
@@ -184,7 +184,7 @@ def test_a_run_that_is_too_short_says_so_at_the_start(tmp_path):
     assert any(each.startswith("Nothing will be skipped: the published rule") for each in sentences)
 
 
-def test_it_is_decided_once_unless_it_is_to_be_repeated(tmp_path):
+def test_it_decides_once_unless_repeat_is_set(tmp_path):
     data = skewed(2500)
     train(data, config(*SIZES), tmp_path / "once")
     train(data, config(*SIZES, "skip.options.repeat=true"), tmp_path / "often")

@@ -1,4 +1,4 @@
-"""The share asked for is the share got, with every rule and order; or the run says why not."""
+"""Every rule and order skips its target share, or the run has the reason why not."""
 
 import re
 
@@ -26,7 +26,7 @@ def run(data, out, rule, *settings, strategy="plain", share=0.3):
 
 
 def judged(summary):
-    """Inputs that decisions judged, and how many of them were skipped."""
+    """Examples that decisions judged, and how many of them were skipped."""
     decided = [each for each in summary["skipping"]["decisions"] if "target" in each]
     assert decided
     skipped = sum(each["inputs"] * (each["share"] or 0) for each in decided)
@@ -45,15 +45,13 @@ ORDERED = [  # every order with rules of each kind: by chance, by rows, by label
 
 
 @pytest.mark.parametrize(("strategy", "rule"), [*(("plain", rule) for rule in SHARED), *ORDERED])
-def test_the_share_got_is_the_share_asked_for_within_two_points(data, tmp_path, strategy, rule):
-    inputs, skipped = judged(run(data, tmp_path / "run", rule, strategy=strategy))
-    assert skipped / inputs == pytest.approx(0.3, abs=0.02)
+def test_the_share_skipped_is_the_target_within_two_points(data, tmp_path, strategy, rule):
+    count, skipped = judged(run(data, tmp_path / "run", rule, strategy=strategy))
+    assert skipped / count == pytest.approx(0.3, abs=0.02)
 
 
 @pytest.mark.parametrize("strategy", ["plain", "slipstream"])
-def test_the_published_rule_skips_the_share_of_hot_inputs_that_its_search_found(
-    data, tmp_path, strategy
-):
+def test_the_published_rule_skips_the_share_of_hot_examples_of_its_search(data, tmp_path, strategy):
     summary = run(
         data, tmp_path / "run", "published", "skip.options.hot_memory=70%", strategy=strategy
     )
@@ -62,7 +60,7 @@ def test_the_published_rule_skips_the_share_of_hot_inputs_that_its_search_found(
     assert each["why"] in ("", "within the tolerance of 0.08")
     assert each["reached"] == pytest.approx(0.3, abs=0.08)
     if strategy == "slipstream":  # only hot examples are left
-        # A sample of half of a few hundred hot inputs: three standard errors are 5 points.
+        # A sample of half of a few hundred hot examples: three standard errors are 5 points.
         assert each["share"] == pytest.approx(each["reached"], abs=0.05)
     else:
         assert 0.05 < each["share"] / each["reached"] < 0.95
@@ -76,42 +74,42 @@ def test_freezing_leaves_out_the_share_of_row_updates(data, tmp_path, strategy):
 
 
 def reasons_of(out):
-    """The reasons, without those of decisions that got what they wanted."""
+    """The reasons of all decisions; each has one."""
     reasons = [line["why"] for line in lines(out, "skipping")]
     assert all(reasons)
     return reasons
 
 
-def test_where_few_inputs_are_hot_the_reason_names_their_share(data, tmp_path):
+def test_where_few_examples_are_hot_the_reason_names_their_share(data, tmp_path):
     out = tmp_path / "run"
     settings = ("skip.options.hot_memory=8%",)
     summary = run(data, out, "random-hot", *settings, share=0.8)
-    inputs, skipped = judged(summary)
+    count, skipped = judged(summary)
     named = [
         float(re.fullmatch(r"only (.*) % of the sample can be skipped", why)[1]) / 100
         for why in reasons_of(out)
     ]
-    assert 0.02 < skipped / inputs < 0.6
-    assert np.mean(named) == pytest.approx(skipped / inputs, abs=0.03)
+    assert 0.02 < skipped / count < 0.6
+    assert np.mean(named) == pytest.approx(skipped / count, abs=0.03)
     text = summary["skipping"]["sentence"]
-    assert f"{skipped / inputs:.1%} of the {inputs:,} judged, where".replace("%", " %") in text
+    assert f"{skipped / count:.1%} of the {count:,} judged, where".replace("%", " %") in text
     assert "where the target is 80.0 %: only" in text
 
 
-def test_where_few_inputs_are_negative_the_reason_names_their_share(tmp_path):
+def test_where_few_examples_are_negative_the_reason_names_their_share(tmp_path):
     labels = (np.random.default_rng(5).random(2000) < 0.6).astype(int)
     out = tmp_path / "run"
     summary = run(skewed(2000, labels=labels), out, "thin", share=0.7)
-    inputs, skipped = judged(summary)
+    count, skipped = judged(summary)
     named = [
         float(re.fullmatch(r"only (.*) % of the sample are negatives", why)[1]) / 100
         for why in reasons_of(out)
     ]
     assert np.mean(named) == pytest.approx(0.4, abs=0.03)
-    assert skipped / inputs == pytest.approx(0.4 * 0.99, abs=0.03)
+    assert skipped / count == pytest.approx(0.4 * 0.99, abs=0.03)
 
 
-def test_where_all_inputs_are_alike_the_reason_is_that(data, tmp_path):
+def test_where_all_examples_are_alike_that_is_the_reason(data, tmp_path):
     same = clicks(1000, columns={"user": np.zeros(1000, dtype=int)})
     out = tmp_path / "run"
     _, skipped = judged(run(same, out, "value"))
@@ -119,7 +117,7 @@ def test_where_all_inputs_are_alike_the_reason_is_that(data, tmp_path):
     assert set(reasons_of(out)) == {"many examples have the same score"}
 
 
-def test_a_published_search_that_finds_nothing_skips_nothing_and_says_so(data, tmp_path):
+def test_a_published_search_without_success_skips_nothing_and_has_a_reason(data, tmp_path):
     out = tmp_path / "run"
     summary = run(data, out, "published", "skip.options.max_movement=1e-9")
     _, skipped = judged(summary)

@@ -1,4 +1,4 @@
-"""Orders with inputs left out: full batches of the rest, every input judged once, any resume."""
+"""Orders with examples left out: full batches of the others, each judged once, any resume."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def arranged(base, kind):
 
 
 def walk(order, batch_size, *, lag=3, every=4, start=None, world=1, most=None):
-    """Train through an order, with a decision every few steps; all cuts, and all that was live."""
+    """Train through an order, with a decision every few steps; all cuts and their states."""
     decisions = Decisions(lag)
     position = 0
     if start is not None:
@@ -61,7 +61,7 @@ def walk(order, batch_size, *, lag=3, every=4, start=None, world=1, most=None):
     world=st.integers(1, 2),
     most=st.none() | st.integers(30, 60),
 )
-def test_every_input_is_trained_or_skipped_once_and_batches_are_full(
+def test_every_example_is_trained_or_skipped_once_and_batches_are_full(
     base, kind, batch_size, world, most
 ):
     steps = walk(arranged(base, kind), batch_size, world=world, most=most)
@@ -123,7 +123,7 @@ def test_a_decision_holds_from_a_fixed_batch_on_however_far_ahead_is_read():
         assert by.index(1) + 1 == 7 + 6 + 1
 
 
-def test_what_is_read_too_far_ahead_waits_for_its_decision():
+def test_a_batch_that_is_read_too_far_ahead_waits_for_its_decision():
     decisions = Decisions(lag=2)
     cuts = SkippingOrder(InputOrder(100), judge, decisions).cuts(0, 10)
     assert [next(cuts) is None for _ in range(5)] == [False, False, False, True, True]
@@ -131,7 +131,7 @@ def test_what_is_read_too_far_ahead_waits_for_its_decision():
     assert next(cuts).numbers.tolist() == list(range(30, 40))
 
 
-def test_a_loader_that_begins_anew_meets_the_same_decisions():
+def test_a_loader_that_begins_anew_has_the_same_decisions():
     decisions = Decisions(lag=2)
     order = SkippingOrder(InputOrder(400), judge, decisions)
     cuts = order.cuts(0, 10)
@@ -146,7 +146,7 @@ def test_a_loader_that_begins_anew_meets_the_same_decisions():
         assert (each.numbers.tolist(), each.decision) == (other.numbers.tolist(), other.decision)
 
 
-def test_where_all_are_skipped_a_batch_without_inputs_uses_them_up():
+def test_where_all_are_skipped_a_batch_without_examples_uses_them_up():
     decisions = Decisions(lag=1)
     decisions.take(10, {})
     decisions.done = 100

@@ -1,4 +1,4 @@
-"""Runs that skip: the share asked for, bitwise resume, nothing changed where nothing is skipped."""
+"""Runs that skip: bitwise resume, and no change where nothing is skipped."""
 
 import pytest
 from small_runs import config, lines, skip_rule, stop_after
@@ -48,9 +48,9 @@ def test_share_0_is_bitwise_a_run_without_skipping(data, tmp_path, strategy, key
         assert skipped["weights_digest"] == same["weights_digest"]
 
 
-def test_a_threshold_is_searched_on_inputs_to_come_also_where_they_are_rearranged(data, tmp_path):
+def test_a_threshold_is_searched_on_coming_examples_also_where_they_are_rearranged(data, tmp_path):
     settings = ("order.kind=cold-first", "skip.options.hot_memory=8%")
-    late = ("skip.warmup=0.85", "skip.target=0.2", "skip.lag=5")  # hot inputs alone are left
+    late = ("skip.warmup=0.85", "skip.target=0.2", "skip.lag=5")  # only hot examples are left
     summary = run(data, tmp_path / "run", "random-hot", *settings, *late, batch_size=8)
     first = next(each for each in summary["skipping"]["decisions"] if "target" in each)
     assert first["reached"] == pytest.approx(0.2, abs=0.02)
@@ -109,13 +109,13 @@ def test_thinned_negatives_leave_predictions_calibrated(data, tmp_path):
     assert 0.8 < thin["calibration"] < 1.25
 
 
-def test_a_run_that_ends_before_a_decision_holds_says_so(data, tmp_path):
+def test_a_run_that_ends_before_a_decision_holds_has_that_reason(data, tmp_path):
     summary = run(data, tmp_path / "run", "random", "skip.lag=1000")
     assert summary["inputs_skipped"] == 0
     assert "(decisions hold from skip.lag batches on" in summary["skipping"]["sentence"]
 
 
-def test_what_is_made_up_for_never_asks_for_all_inputs(data, tmp_path):
+def test_compensation_never_skips_all_examples(data, tmp_path):
     settings = ("skip.target=0.9", "skip.options.min_touches=50")
     run(data, tmp_path / "run", "movement", *settings)
     wanted = [line["wanted"] for line in lines(tmp_path / "run", "skipping")]
@@ -139,7 +139,7 @@ def test_the_targets_of_a_schedule_come_in_turn(data, tmp_path):
 
 @pytest.mark.parametrize("model", ["tbsm", "dcn", "deepfm", "wide_deep"])
 @pytest.mark.parametrize("rule", ["published"])
-def test_every_model_trains_with_inputs_skipped(tmp_path, histories, model, rule):
+def test_every_model_trains_with_examples_skipped(tmp_path, histories, model, rule):
     sizes = [each for each in SIZES[model] if not each.startswith("model.dim")]
     settings = [*SHORT, f"model.name={model}", *sizes, *skip_rule(rule, h_t=0.5)]
     keys_of_run = Config(batch_size=32).with_settings([*settings, "log.trackers=[]", "compile=off"])

@@ -21,7 +21,7 @@ def _few_reports(monkeypatch):
     reported(monkeypatch, 100_000)
 
 
-def test_a_group_has_one_decision_and_no_input_twice_and_ends_where_something_is_due(
+def test_a_group_has_one_decision_and_no_example_twice_and_ends_where_something_is_due(
     tmp_path, monkeypatch
 ):
     learn, groups = Skipper._learn, []

@@ -113,8 +113,8 @@ class Published(SkipRule):
         numbers = base.numbers(end - base.per_epoch, end)
         hot = np.flatnonzero(self.context.hot_rows(numbers))
         left = hot[self._seen - epoch * self._hot_examples :]
-        drawn_numbers = uniform(self.context.seed, "sample", numbers[left], epoch)
-        sample = left[drawn_numbers <= self.options.sample_share]
+        chances = uniform(self.context.seed, "sample", numbers[left], epoch)
+        sample = left[chances <= self.options.sample_share]
         positions = end - base.per_epoch + sample
         return candidates_of(self.context, numbers[sample], positions, epoch)
 
