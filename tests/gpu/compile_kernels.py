@@ -68,9 +68,9 @@ for storage, number, words, dim, optimizer in (
     compiled(update._move_long, number, AT_ONCE=2048 // columns, **moved)
     compiled(update._move_short, number, ROWS=512 // columns, **moved)
 for number, given in (("fp32", "bf16"), ("fp32", "fp32"), ("fp64", "fp64")):
-    numbers = dict.fromkeys(("labels", "weight", "offset", "told", "loss"), f"*{number}")
+    numbers = dict.fromkeys(("labels", "weight", "offset", "logits_out", "loss"), f"*{number}")
     types = {"logits": f"*{given}", "gradient": f"*{given}", **numbers}
-    compiled(loss._tell, number, types | {"sums": f"*{number}"}, BLOCK=256)
+    compiled(loss._loss_and_grad, number, types | {"sums": f"*{number}"}, BLOCK=256)
     for adds in (False, True):
         sums = dict.fromkeys(("sums", "loss"), f"*{number}")
         compiled(loss._sum, number, sums, ADDS=adds, BLOCK=128)
@@ -79,7 +79,7 @@ for optimizer in dense_update.NUMBER.values():
 for kernel in (pages._join, pages._write):
     compiled(kernel, "", BLOCK=1024)
 compiled(copy_rows._copy, "", OUT=True, WORDS=17, ROWS=64, COLUMNS=32)
-for kernel in (find_slots._by_number, find_slots._told):
+for kernel in (find_slots._by_number, find_slots._from_list):
     compiled(kernel, "", BLOCK=1024)
 for name in ("_keys", "_firsts", "_rows", "_long"):
     compiled(getattr(touched_rows, name), "", BLOCK=1024)

@@ -83,7 +83,7 @@ def test_pages_are_copied_one_way():
 def test_a_loss_is_told_and_nothing_else_changes():
     values = [torch.rand(6, device=DEVICE) for _ in range(4)]
     told = room(6, dtype=torch.float32), room(1, dtype=torch.float32)
-    honest(loss.tell, *values, numbers(4, 6), 9, True, *told)
+    honest(loss.loss_and_grad, *values, numbers(4, 6), 9, True, *told)
 
 
 def test_slots_and_touched_rows_are_found_from_what_stays_as_it_is():

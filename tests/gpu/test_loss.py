@@ -9,7 +9,7 @@ from gpu.test_arena import DEVICE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstream.gpu.kernels.loss import tell
+from slipstream.gpu.kernels.loss import loss_and_grad
 from slipstream.pipeline.engine import weighted_loss
 
 CLOSE = {torch.float64: 1e-14, torch.float32: 2e-7, torch.bfloat16: 2**-7}
@@ -45,7 +45,7 @@ def test_it_is_the_loss_and_the_gradient_of_pytorch(capacity, seed, kind, scale)
         mine = slice(first, last)
         values = [one[mine] for one in (given, labels, weight, offset)]
         span = torch.tensor(part, dtype=torch.int32, device=DEVICE) - first
-        gradient[mine] += tell(*values, span, capacity, which > 0, told[mine], loss)
+        gradient[mine] += loss_and_grad(*values, span, capacity, which > 0, told[mine], loss)
     logits = given.detach().clone().requires_grad_()
     wanted = weighted_loss(logits.to(number), labels, weight, offset)
     wanted.backward()
@@ -62,7 +62,7 @@ def test_logits_may_be_a_column_of_something_wider():
     found = []
     for logits in (wide[:, 1], wide[:, 1].clone()):
         told, loss = torch.zeros(6, device=DEVICE), torch.zeros(1, device=DEVICE)
-        gradient = tell(logits, 0 * ones, ones, 0 * ones, span, 6, False, told, loss)
+        gradient = loss_and_grad(logits, 0 * ones, ones, 0 * ones, span, 6, False, told, loss)
         found.append([gradient.tolist(), told.tolist(), loss.tolist()])
     assert found[0] == found[1]
 
@@ -72,8 +72,8 @@ def test_a_logit_that_is_not_a_number_shows_and_one_of_another_part_does_not():
     ones = torch.ones(3, device=DEVICE)
     first, second = torch.tensor([[0, 1], [1, 3]], dtype=torch.int32, device=DEVICE)
     told, loss = torch.zeros(3, device=DEVICE), torch.zeros(1, device=DEVICE)
-    gradient = tell(given, ones, ones, 0 * ones, first, 3, False, told, loss)
+    gradient = loss_and_grad(given, ones, ones, 0 * ones, first, 3, False, told, loss)
     assert math.isfinite(float(loss))
     assert gradient[1:].tolist() == [0, 0]
-    tell(given, ones, ones, 0 * ones, second, 3, True, told, loss)
+    loss_and_grad(given, ones, ones, 0 * ones, second, 3, True, told, loss)
     assert math.isnan(float(loss))

@@ -1,5 +1,5 @@
-"""Kernels for a GPU, in Triton: the step reads and moves rows of the fast tier with them.
+"""Kernels for a GPU, in Triton, which look up and update rows of the fast tier.
 
-Each is a PyTorch operator that says what it changes. Their sizes are capacities: how much of a
+Each is a PyTorch operator that declares what it changes. Their sizes are capacities: how much of a
 tensor counts is read on the device, so that one recorded step serves every batch.
 """

@@ -14,28 +14,14 @@ _ELEMENTS = 2048
 
 @torch.library.custom_op("slipstream::put_rows", mutates_args={"records"})
 def put(records: Tensor, slots: Tensor, count: Tensor, staged: Tensor) -> None:
-    """Copy staged records to their slots.
-
-    Args:
-        records: int32 `[slots, words]`; changed.
-        slots: int32, where each goes.
-        count: int32, how many there are, in one element.
-        staged: int32 `[at least as many, words]`.
-    """
+    """Copy the first `count` staged records to their slots, which changes `records`."""
     if len(slots):
         _copy[_grid(slots, records)](staged, records, slots, count, OUT=False, **_sizes(records))
 
 
 @torch.library.custom_op("slipstream::take_rows", mutates_args={"staged"})
 def take(records: Tensor, slots: Tensor, count: Tensor, staged: Tensor) -> None:
-    """Copy the records in slots to be written back.
-
-    Args:
-        records: int32 `[slots, words]`.
-        slots: int32, which.
-        count: int32, how many there are, in one element.
-        staged: int32 `[at least as many, words]`; changed.
-    """
+    """Copy the records in the first `count` slots to `staged`, to be written back."""
     if len(slots):
         _copy[_grid(slots, records)](records, staged, slots, count, OUT=True, **_sizes(records))
 
@@ -52,15 +38,9 @@ def _grid(slots: Tensor, records: Tensor) -> tuple[int]:
 
 @triton.jit
 def _copy(
-    source,
-    target,
-    slots,
-    count,
-    OUT: tl.constexpr,
-    WORDS: tl.constexpr,
-    ROWS: tl.constexpr,
+    source, target, slots, count, OUT: tl.constexpr, WORDS: tl.constexpr, ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
-):
+):  # fmt: skip
     limit = tl.load(count)
     if tl.program_id(0) * ROWS < limit:
         number = tl.program_id(0) * ROWS + tl.arange(0, ROWS)

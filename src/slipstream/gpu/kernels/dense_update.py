@@ -14,50 +14,27 @@ _BLOCK = 1024
 
 @torch.library.custom_op("slipstream::move_weights", mutates_args={"weights", "first", "second"})
 def move(
-    weights: Tensor,
-    gradient: Tensor,
-    first: Tensor,
-    second: Tensor,
-    parameters: Tensor,
+    weights: Tensor, gradient: Tensor, first: Tensor, second: Tensor, parameters: Tensor,
     optimizer: int,
-) -> None:
-    """Move weights by their gradient, as PyTorch's optimizers do.
+) -> None:  # fmt: skip
+    """Update weights by their gradient, as PyTorch's optimizers do.
 
-    Args:
-        weights: All of them; changed.
-        gradient: As many.
-        first: The sum of squares of adagrad, the mean of adam; changed.
-        second: The mean square of adam; changed.
-        parameters: float64: the rate, eps, weight decay; of adam the correction of the root of the
-            mean square, and what of a new gradient joins its mean and its mean square.
-        optimizer: Its number.
+    `first` is Adagrad's sum of squares or Adam's mean, and `second` is Adam's mean square.
+    `parameters` (float64) holds the rate, eps and weight decay; for Adam also the correction of the
+    root of the mean square, and the shares of a new gradient in its mean and in its mean square.
     """
     if len(weights):
         _move[(triton.cdiv(len(weights), _BLOCK),)](
-            weights,
-            gradient,
-            first,
-            second,
-            parameters,
-            len(weights),
-            OPTIMIZER=optimizer,
-            IS_DOUBLE=weights.dtype == torch.float64,
-            BLOCK=_BLOCK,
-        )
+            weights, gradient, first, second, parameters, len(weights), OPTIMIZER=optimizer,
+            IS_DOUBLE=weights.dtype == torch.float64, BLOCK=_BLOCK,
+        )  # fmt: skip
 
 
 @triton.jit
 def _move(
-    weights,
-    gradient,
-    first,
-    second,
-    parameters,
-    count,
-    OPTIMIZER: tl.constexpr,
-    IS_DOUBLE: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+    weights, gradient, first, second, parameters, count, OPTIMIZER: tl.constexpr,
+    IS_DOUBLE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     number = weights.dtype.element_ty
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = at < count
@@ -86,7 +63,7 @@ def _move(
 def _over(value, square, correction, eps, IS_DOUBLE: tl.constexpr):
     """The value over the corrected root of a square and eps."""
     if IS_DOUBLE:
-        made = value / (tl.sqrt(square) / correction + eps)
+        quotient = value / (tl.sqrt(square) / correction + eps)
     else:
-        made = tl.div_rn(value, tl.sqrt_rn(square) / correction + eps)
-    return made
+        quotient = tl.div_rn(value, tl.sqrt_rn(square) / correction + eps)
+    return quotient

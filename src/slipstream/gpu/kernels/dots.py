@@ -1,9 +1,8 @@
 """The dot interaction of DLRM in one kernel each way.
 
-Step by step it takes ten: vectors put together, all products, the triangle picked out of them, put
-beside the first vector, and the same backwards. Here an input's vectors are read once, multiplied,
-and what the next layer reads is written; nothing in between goes through memory. Vectors are read
-where they lie: beside each other, or as rows in their slots (`dots_of_rows`).
+A kernel reads the vectors of an example once, multiplies them, and writes the input of the next
+layer; nothing in between goes through memory. Vectors lie beside each other, or are rows in their
+slots (`dots_of_rows`).
 """
 
 from __future__ import annotations
@@ -22,17 +21,12 @@ _MOST = 64
 
 
 def holds(count: int, dim: int) -> bool:
-    """Whether the kernels have room for so many vectors beside the first, of so many elements."""
+    """Whether the kernels have room for `count` vectors beside the first, of `dim` elements."""
     return count < _MOST and dim <= _MOST
 
 
 def fits(first: Tensor, vectors: Tensor) -> bool:
-    """Whether the kernels can do it: on a GPU, not too large, and no float64, which is for checks.
-
-    Args:
-        first: `[B, dim]`.
-        vectors: `[B, count, dim]`.
-    """
+    """Whether the kernels support these vectors: on a GPU, not too large, and not float64."""
     return (
         first.is_cuda
         and holds(*vectors.shape[1:])
@@ -41,7 +35,7 @@ def fits(first: Tensor, vectors: Tensor) -> bool:
 
 
 def width(count: int, dim: int) -> int:
-    """Values that the interaction of a vector with `count` others gives, and zeros behind them.
+    """Length of the result of a vector with `count` others, with the zeros at its end.
 
     Example:
         >>> width(26, 16)  # 16 + 351 values
@@ -53,28 +47,23 @@ def width(count: int, dim: int) -> int:
 def dot_interaction(first: Tensor, vectors: Tensor) -> Tensor:
     """The first vector, the dot products of all pairs, and zeros up to a multiple of eight.
 
-    Args:
-        first: `[B, dim]`; what comes out has its type.
-        vectors: The others, `[B, count, dim]`.
+    `first` is `[B, dim]` and the others are `[B, count, dim]`; the result has the type of `first`.
     """
     return _forward(first.contiguous(), vectors.contiguous(), in_tf32(first))
 
 
 def in_tf32(first: Tensor) -> bool:
-    """Whether products have 10 bits of fraction, as other matrix products then have."""
+    """Whether products have a fraction of 10 bits, as other matrix products then have."""
     return first.dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32
 
 
 class Others(NamedTuple):
     """What the first vectors interact with, as kernels read it.
 
-    Args:
-        size: How many there are of an input, and the elements of each.
-        values: The vectors, `[B, count, dim]`; or records, as numbers.
-        halves: Records as the bits of halves.
-        slots: Which record is each input's, `[count, B]`; may be some columns of more.
-        span: The first input that counts and the one after the last.
-        shape: That of the records; None says that `values` are the vectors.
+    `size` is the number of vectors of an example and of elements of each. `values` are the vectors
+    `[B, count, dim]` or, if there is a `shape`, records as numbers. `halves` are these records as
+    the bits of halves, `slots` `[count, B]` are the records of each example (perhaps some columns
+    of a wider tensor), and `span` is the first example that counts and the one after the last.
     """
 
     size: tuple[int, int]
@@ -85,8 +74,8 @@ class Others(NamedTuple):
     shape: Shape | None = None
 
     @property
-    def given(self) -> tuple[Tensor | int | None, ...]:
-        """What a kernel is given of them."""
+    def arguments(self) -> tuple[Tensor | int | None, ...]:
+        """The arguments of a kernel."""
         apart = 0 if self.slots is None else self.slots.stride(0)
         return self.values, self.halves, self.slots, apart, self.span
 
@@ -96,17 +85,17 @@ def forward(first: Tensor, others: Others, tf32: bool) -> Tensor:
     inputs = len(first)
     out = first.new_empty(inputs, width(*others.size))
     if inputs:
-        _dots[(inputs,)](first, *others.given, out, TF32=tf32, **_sizes(others))
+        _dots[(inputs,)](first, *others.arguments, out, TF32=tf32, **_sizes(others))
     return out
 
 
 def backward(gradient: Tensor, first: Tensor, others: Others, tf32: bool) -> tuple[Tensor, Tensor]:
-    """Its gradients: for the first vectors, and for the others `[B, count, dim]`."""
+    """The gradients of the first vectors, and those of the others `[B, count, dim]`."""
     inputs = len(first)
     for_first = torch.empty_like(first)
     for_vectors = others.values.new_empty(inputs, *others.size)
     if inputs:
-        read_from, out = (gradient, first, *others.given), (for_first, for_vectors)
+        read_from, out = (gradient, first, *others.arguments), (for_first, for_vectors)
         _dots_backward[(inputs,)](*read_from, *out, TF32=tf32, **_sizes(others))
     return for_first, for_vectors
 
@@ -161,25 +150,15 @@ def _sizes(others: Others) -> dict[str, Any]:
 
 @triton.jit
 def _vectors(
-    first,
-    values,
-    halves,
-    slots,
-    apart,
-    span,
-    at,
-    row,
-    column,
-    SHAPE: tl.constexpr,
-    COUNT: tl.constexpr,
-    DIM: tl.constexpr,
-):
-    """All vectors of an input, the first one on top, zeros behind the last."""
+    first, values, halves, slots, apart, span, at, row, column, SHAPE: tl.constexpr,
+    COUNT: tl.constexpr, DIM: tl.constexpr,
+):  # fmt: skip
+    """All vectors of an example, the first one on top, zeros behind the last."""
     others = (row > 0) & (row < COUNT)
     real = (column < DIM)[None, :]
     if SHAPE is None:
         before = values + (at * (COUNT - 1) - 1) * DIM
-        found = tl.load(
+        rows = tl.load(
             before + row[:, None] * DIM + column[None, :], mask=others[:, None] & real, other=0
         )
     else:
@@ -187,28 +166,17 @@ def _vectors(
         place = at + (row - 1) * apart
         slot = tl.load(slots + place, mask=counts, other=-1).to(tl.int64)
         mask = (slot >= 0)[:, None] & real
-        found = read(values, halves, slot[:, None], column[None, :], mask, SHAPE, False)
+        rows = read(values, halves, slot[:, None], column[None, :], mask, SHAPE, False)
     top = tl.load(first + at * DIM + column, mask=column < DIM, other=0)
-    return tl.where((row == 0)[:, None], top[None, :], found.to(first.dtype.element_ty))
+    return tl.where((row == 0)[:, None], top[None, :], rows.to(first.dtype.element_ty))
 
 
 @triton.jit
 def _dots(
-    first,
-    values,
-    halves,
-    slots,
-    apart,
-    span,
-    out,
-    TF32: tl.constexpr,
-    SHAPE: tl.constexpr,
-    COUNT: tl.constexpr,
-    DIM: tl.constexpr,
-    WIDTH: tl.constexpr,
-    ROWS: tl.constexpr,
+    first, values, halves, slots, apart, span, out, TF32: tl.constexpr, SHAPE: tl.constexpr,
+    COUNT: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
-):
+):  # fmt: skip
     at = tl.program_id(0).to(tl.int64)
     row, column = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
     all_ = _vectors(first, values, halves, slots, apart, span, at, row, column, SHAPE, COUNT, DIM)
@@ -228,23 +196,10 @@ def _dots(
 
 @triton.jit
 def _dots_backward(
-    gradient,
-    first,
-    values,
-    halves,
-    slots,
-    apart,
-    span,
-    for_first,
-    for_vectors,
-    TF32: tl.constexpr,
-    SHAPE: tl.constexpr,
-    COUNT: tl.constexpr,
-    DIM: tl.constexpr,
-    WIDTH: tl.constexpr,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-):
+    gradient, first, values, halves, slots, apart, span, for_first, for_vectors, TF32: tl.constexpr,
+    SHAPE: tl.constexpr, COUNT: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
     at = tl.program_id(0).to(tl.int64)
     row, column = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
     other = tl.arange(0, ROWS)
@@ -257,15 +212,15 @@ def _dots_backward(
     )
     all_ = _vectors(first, values, halves, slots, apart, span, at, row, column, SHAPE, COUNT, DIM)
     precision: tl.constexpr = "tf32" if TF32 else "ieee"
-    found = tl.dot(both.to(all_.dtype), all_, input_precision=precision)
+    products = tl.dot(both.to(all_.dtype), all_, input_precision=precision)
     real = column < DIM
     passed = tl.load(here + column, mask=real, other=0).to(tl.float32)
-    top = tl.sum(tl.where((row == 0)[:, None], found, 0), 0) + passed
+    top = tl.sum(tl.where((row == 0)[:, None], products, 0), 0) + passed
     tl.store(for_first + at * DIM + column, top.to(for_first.dtype.element_ty), mask=real)
     others = ((row > 0) & (row < COUNT))[:, None] & real[None, :]
     before = for_vectors + (at * (COUNT - 1) - 1) * DIM
     tl.store(
         before + row[:, None] * DIM + column[None, :],
-        found.to(for_vectors.dtype.element_ty),
+        products.to(for_vectors.dtype.element_ty),
         mask=others,
     )

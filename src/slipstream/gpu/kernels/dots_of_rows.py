@@ -1,7 +1,7 @@
 """The dot interaction of rows that are read from their slots, both ways.
 
-A lookup would write them beside each other, to be read from there twice. Here nothing is written;
-the backward pass finds the rows as they were, since they move only after it.
+A lookup would write the rows beside each other, to be read from there twice. Here nothing is
+written; the backward pass reads the same values, since rows are updated only after it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from slipstream.tables.spec import Group, InSlots
 
 
 def reads(weight: Tensor, group: Group) -> bool:
-    """Whether rows of a group, all single, are read from their slots for a model on a GPU.
+    """Whether a model on a GPU reads the rows of a group, all single, from their slots.
 
-    Products of TF32 with rows of few bits would not have the bits of those with vectors.
+    Products in TF32 of rows stored in few bits would differ in their bits from those of vectors.
     """
     return (
         weight.is_cuda
@@ -32,12 +32,9 @@ def reads(weight: Tensor, group: Group) -> bool:
 
 
 def dot_interaction_of_rows(first: Tensor, vectors: Tensor, rows: InSlots) -> Tensor:
-    """What `dot_interaction` gives for the vectors that a lookup of these rows would give.
+    """The same as `dot_interaction` of the vectors that a lookup of these rows returns.
 
-    Args:
-        first: `[B, dim]`; what comes out has its type.
-        vectors: `[B, count, dim]`: collects the gradients of the rows, and is not read.
-        rows: Where the rows are.
+    `vectors` `[B, count, dim]` collects the gradients of the rows, and is not read.
     """
     where = (rows.records, rows.slots, rows.span, list(rows.shape))
     return _forward(first.contiguous(), vectors, *where, dots.in_tf32(first))
@@ -45,27 +42,17 @@ def dot_interaction_of_rows(first: Tensor, vectors: Tensor, rows: InSlots) -> Te
 
 @torch.library.custom_op("slipstream::dot_interaction_of_rows", mutates_args=())
 def _forward(
-    first: Tensor,
-    vectors: Tensor,
-    records: Tensor,
-    slots: Tensor,
-    span: Tensor,
-    shape: Sequence[int],
-    tf32: bool,
-) -> Tensor:
+    first: Tensor, vectors: Tensor, records: Tensor, slots: Tensor, span: Tensor,
+    shape: Sequence[int], tf32: bool,
+) -> Tensor:  # fmt: skip
     return dots.forward(first, _others(records, slots, span, shape), tf32)
 
 
 @torch.library.custom_op("slipstream::dot_interaction_of_rows_backward", mutates_args=())
 def _backward(
-    gradient: Tensor,
-    first: Tensor,
-    records: Tensor,
-    slots: Tensor,
-    span: Tensor,
-    shape: Sequence[int],
-    tf32: bool,
-) -> tuple[Tensor, Tensor]:
+    gradient: Tensor, first: Tensor, records: Tensor, slots: Tensor, span: Tensor,
+    shape: Sequence[int], tf32: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     return dots.backward(gradient, first, _others(records, slots, span, shape), tf32)
 
 
@@ -79,10 +66,9 @@ def _(first: Tensor, vectors: Tensor, *_: object) -> Tensor:
 def _(
     gradient: Tensor, first: Tensor, records: Tensor, slots: Tensor, *others: Any
 ) -> tuple[Tensor, Tensor]:
-    _, shape, _ = others
-    made = Shape(*shape)
+    shape = Shape(*others[1])
     count, inputs = slots.shape
-    vectors = first.new_empty(inputs, count, made.dim, dtype=made.dtype)
+    vectors = first.new_empty(inputs, count, shape.dim, dtype=shape.dtype)
     return torch.empty_like(first), vectors
 
 
@@ -92,13 +78,13 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-    made = _backward(gradient.contiguous(), *ctx.saved_tensors, ctx.shape, ctx.tf32)
-    return *made, None, None, None, None, None
+    gradients = _backward(gradient.contiguous(), *ctx.saved_tensors, ctx.shape, ctx.tf32)
+    return *gradients, None, None, None, None, None
 
 
 _forward.register_autograd(_gradients, setup_context=_keep)
 
 
 def _others(records: Tensor, slots: Tensor, span: Tensor, shape: Sequence[int]) -> dots.Others:
-    made = Shape(*shape)
-    return dots.Others((len(slots), made.dim), *made.views(records), slots, span, made)
+    row = Shape(*shape)
+    return dots.Others((len(slots), row.dim), *row.views(records), slots, span, row)

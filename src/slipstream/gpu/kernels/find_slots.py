@@ -1,4 +1,4 @@
-"""Ids to slots on the device: rows that stay have a place by their number, few others are told."""
+"""Ids to slots on the device: kept rows by their number, the few others from a list."""
 
 from __future__ import annotations
 
@@ -12,28 +12,14 @@ _BLOCK = 1024
 
 @torch.library.custom_op("slipstream::place", mutates_args={"slots"})
 def place(
-    ids: Tensor,
-    n_valid: Tensor,
-    columns: Tensor,
-    limits: Tensor,
-    bases: Tensor,
-    cold_places: Tensor,
-    cold_slots: Tensor,
-    cold: Tensor,
-    slots: Tensor,
-) -> None:
-    """Find the slots of single features.
+    ids: Tensor, n_valid: Tensor, columns: Tensor, limits: Tensor, bases: Tensor,
+    cold_places: Tensor, cold_slots: Tensor, cold: Tensor, slots: Tensor,
+) -> None:  # fmt: skip
+    """Write the slots `[features, capacity]` of single features; -1 in padding.
 
-    Args:
-        ids: int32 `[capacity, columns]`.
-        n_valid: int32, how many inputs there are, in one element.
-        columns: int32, the column of each feature.
-        limits: int32, ids of the feature below this are in slots by their number,
-        bases: int32, from this one on.
-        cold_places: int32, `input * features + feature` of other lookups.
-        cold_slots: int32, their slots.
-        cold: int32, how many these are, in one element.
-        slots: int32 `[features, capacity]`; changed: -1 in padding.
+    In `columns[f]` of the ids `[capacity, columns]`, an id below `limits[f]` is in slot `bases[f]`
+    + id. The other lookups are the first `cold` of `cold_places` (`input * features + feature`) and
+    `cold_slots`. All tensors are int32; `n_valid` and `cold` have one element.
     """
     features, capacity = slots.shape
     if slots.numel():
@@ -41,7 +27,7 @@ def place(
             ids, n_valid, columns, limits, bases, slots, capacity, ids.shape[1], BLOCK=_BLOCK
         )
     if len(cold_places):
-        _told[(triton.cdiv(len(cold_places), _BLOCK),)](
+        _from_list[(triton.cdiv(len(cold_places), _BLOCK),)](
             cold_places, cold_slots, cold, slots, capacity, features, BLOCK=_BLOCK
         )
 
@@ -59,7 +45,7 @@ def _by_number(ids, n_valid, columns, limits, bases, slots, capacity, width, BLO
 
 
 @triton.jit
-def _told(cold_places, cold_slots, cold, slots, capacity, features, BLOCK: tl.constexpr):
+def _from_list(cold_places, cold_slots, cold, slots, capacity, features, BLOCK: tl.constexpr):
     number = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     real = number < tl.load(cold)
     where = tl.load(cold_places + number, mask=real, other=0)

@@ -16,137 +16,69 @@ _ELEMENTS = 1024
 
 @torch.library.custom_op("slipstream::look_up_singles", mutates_args={"vectors"})
 def singles(
-    records: Tensor,
-    slots: Tensor,
-    places: Tensor,
-    span: Tensor,
-    vectors: Tensor,
+    records: Tensor, slots: Tensor, places: Tensor, span: Tensor, vectors: Tensor,
     shape: Sequence[int],
-) -> None:
-    """Copy the rows of single features to their places.
+) -> None:  # fmt: skip
+    """Copy the rows of single features to their places in `vectors` `[capacity, features, dim]`.
 
-    Args:
-        records: int32 `[slots, words]`.
-        slots: int32 `[single features, capacity]`, maybe of something wider; -1 gives zeros.
-        places: int32, the place of each among the features of the group.
-        span: int32, the first input that counts and the one after the last; others get zeros.
-        vectors: `[capacity, features, dim]`; changed.
-        shape: A `Shape`.
+    `slots` is `[single features, capacity]`, perhaps of a wider tensor; slot -1 gives zeros.
+    `places` are the places of the features in their group. Examples outside of `span`, from its
+    first up to its second number, get zeros.
     """
-    made = Shape(*shape)
+    row = Shape(*shape)
     count, capacity = slots.shape
-    inputs, columns = tile(made.dim, _ELEMENTS)
+    inputs, columns = tile(row.dim, _ELEMENTS)
     if slots.numel():
         _singles[(triton.cdiv(capacity, inputs), count)](
-            *made.views(records),
-            slots,
-            places,
-            span,
-            vectors,
-            capacity,
-            slots.stride(0),
-            vectors.shape[1],
-            SHAPE=tuple(made),
-            INPUTS=inputs,
-            COLUMNS=columns,
-        )
+            *row.views(records), slots, places, span, vectors, capacity, slots.stride(0),
+            vectors.shape[1], SHAPE=tuple(row), INPUTS=inputs, COLUMNS=columns,
+        )  # fmt: skip
 
 
 @torch.library.custom_op("slipstream::look_up_pooled", mutates_args={"vectors"})
 def pooled(
-    records: Tensor,
-    slots: Tensor,
-    offsets: Tensor,
-    span: Tensor,
-    vectors: Tensor,
-    place: int,
-    mean: bool,
-    shape: Sequence[int],
-) -> None:
-    """Sum or average the rows of each list, in their order.
+    records: Tensor, slots: Tensor, offsets: Tensor, span: Tensor, vectors: Tensor, place: int,
+    mean: bool, shape: Sequence[int],
+) -> None:  # fmt: skip
+    """Sum the rows of each list in their order, or average them, into one place of `vectors`.
 
-    Args:
-        records: int32 `[slots, words]`.
-        slots: int32, those of all lists.
-        offsets: int32 `[capacity + 1]`, where each list begins.
-        span: int32, the first input that counts and the one after the last; others get zeros.
-        vectors: `[capacity, features, dim]`; changed.
-        place: The place of the feature.
-        mean: Whether to average.
-        shape: A `Shape`.
+    `slots` are those of all lists, and `offsets` `[capacity + 1]` says where each list begins.
+    Examples outside of `span` get zeros.
     """
-    made = Shape(*shape)
+    row = Shape(*shape)
     capacity, features, _ = vectors.shape
-    inputs, columns = tile(made.dim, _ELEMENTS // 2)
+    inputs, columns = tile(row.dim, _ELEMENTS // 2)
     if capacity:
         _pooled[(triton.cdiv(capacity, inputs),)](
-            *made.views(records),
-            slots,
-            offsets,
-            span,
-            vectors,
-            capacity,
-            features,
-            place,
-            MEAN=mean,
-            SHAPE=tuple(made),
-            INPUTS=inputs,
-            COLUMNS=columns,
-        )
+            *row.views(records), slots, offsets, span, vectors, capacity, features, place,
+            MEAN=mean, SHAPE=tuple(row), INPUTS=inputs, COLUMNS=columns,
+        )  # fmt: skip
 
 
 @torch.library.custom_op("slipstream::look_up_steps", mutates_args={"steps"})
 def steps(
-    records: Tensor,
-    slots: Tensor,
-    offsets: Tensor,
-    span: Tensor,
-    steps: Tensor,
+    records: Tensor, slots: Tensor, offsets: Tensor, span: Tensor, steps: Tensor,
     shape: Sequence[int],
-) -> None:
-    """Copy the rows of sequences step by step; zeros behind their ends.
+) -> None:  # fmt: skip
+    """Copy the rows of sequences to `steps` `[capacity, length, dim]`; zeros behind their ends.
 
-    Args:
-        records: int32 `[slots, words]`.
-        slots: int32, those of all sequences.
-        offsets: int32 `[capacity + 1]`, where each begins.
-        span: int32, the first input that counts and the one after the last; others get zeros.
-        steps: `[capacity, length, dim]`; changed.
-        shape: A `Shape`.
+    The other arguments are those of `pooled`.
     """
-    made = Shape(*shape)
+    row = Shape(*shape)
     capacity, length, _ = steps.shape
-    places, columns = tile(made.dim, _ELEMENTS)
+    places, columns = tile(row.dim, _ELEMENTS)
     if capacity:
         _steps[(triton.cdiv(capacity * length, places),)](
-            *made.views(records),
-            slots,
-            offsets,
-            span,
-            steps,
-            capacity,
-            length,
-            SHAPE=tuple(made),
-            PLACES=places,
-            COLUMNS=columns,
-        )
+            *row.views(records), slots, offsets, span, steps, capacity, length, SHAPE=tuple(row),
+            PLACES=places, COLUMNS=columns,
+        )  # fmt: skip
 
 
 @triton.jit
 def _singles(
-    values,
-    halves,
-    slots,
-    places,
-    span,
-    vectors,
-    capacity,
-    width,
-    features,
-    SHAPE: tl.constexpr,
-    INPUTS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-):
+    values, halves, slots, places, span, vectors, capacity, width, features, SHAPE: tl.constexpr,
+    INPUTS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
     feature = tl.program_id(1)
     place = tl.load(places + feature)
     inputs = tl.program_id(0) * INPUTS + tl.arange(0, INPUTS)
@@ -163,20 +95,9 @@ def _singles(
 
 @triton.jit
 def _pooled(
-    values,
-    halves,
-    slots,
-    offsets,
-    span,
-    vectors,
-    capacity,
-    features,
-    place,
-    MEAN: tl.constexpr,
-    SHAPE: tl.constexpr,
-    INPUTS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-):
+    values, halves, slots, offsets, span, vectors, capacity, features, place, MEAN: tl.constexpr,
+    SHAPE: tl.constexpr, INPUTS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
     inputs = tl.program_id(0) * INPUTS + tl.arange(0, INPUTS)
     inside = inputs < capacity
     counts = inside & (inputs >= tl.load(span)) & (inputs < tl.load(span + 1))
@@ -201,18 +122,9 @@ def _pooled(
 
 @triton.jit
 def _steps(
-    values,
-    halves,
-    slots,
-    offsets,
-    span,
-    steps,
-    capacity,
-    length,
-    SHAPE: tl.constexpr,
-    PLACES: tl.constexpr,
-    COLUMNS: tl.constexpr,
-):
+    values, halves, slots, offsets, span, steps, capacity, length, SHAPE: tl.constexpr,
+    PLACES: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
     place = tl.program_id(0) * PLACES + tl.arange(0, PLACES)
     inside = place < capacity * length
     inputs, step = place // length, place % length

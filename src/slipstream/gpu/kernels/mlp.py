@@ -1,9 +1,9 @@
 """An MLP as one operation each way, for a GPU.
 
 Layer by layer it is a chain of small kernels, most of which are no product: weights are cast and
-filled up, ReLU and its gradient go through memory, and so do sums for biases. Here ReLU is part of
-the products of the forward pass, backwards it is one kernel a layer that makes the sums as well,
-and gradients of weights, which no other layer waits for, are multiplied beside all that.
+padded, and ReLU, its gradient and the sums for biases each go through memory. Here ReLU is part of
+the products of the forward pass. Backwards it is one kernel a layer, which also computes the sums,
+and gradients of weights, which no other layer waits for, are multiplied in a stream of their own.
 """
 
 from __future__ import annotations
@@ -33,15 +33,11 @@ def fits(values: Tensor, weight: Tensor) -> bool:
 def mlp(
     values: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], *, relu_last: bool
 ) -> Tensor:
-    """What linear layers with ReLU between them give.
+    """The result of linear layers with ReLU between them.
 
-    Under autocast products are of bfloat16 and so is the result; else all is float32.
-
-    Args:
-        values: `[..., inputs]`; zeros may follow, up to a multiple of eight.
-        weights: `[outputs, inputs]` of each layer, float32.
-        biases: `[outputs]` of each, float32.
-        relu_last: Whether ReLU follows the last layer.
+    Under autocast products are of bfloat16 and so is the result; else all is float32. `values`
+    `[..., inputs]` may end with zeros, up to a multiple of eight. `weights` are `[outputs, inputs]`
+    and `biases` `[outputs]` of each layer, float32.
     """
     inputs, width = weights[0].shape[1], values.shape[-1]
     if width not in (inputs, full(inputs)):
@@ -61,26 +57,26 @@ def _forward(
     narrow: bool,
     keep: bool,
 ) -> tuple[Tensor, list[Tensor]]:
-    """The result; and, to be kept for the backward pass, what was filled up and other outputs."""
+    """The result and, for the backward pass, the padded weights and the other outputs."""
     filled = Filled.of(values, weights, narrow)
     packed = values.new_empty(filled.size, dtype=_number(narrow))
     if filled.weights:
         places = (*filled.weights, *filled.biases)
         mlp_elementwise.pack([*weights, *biases], places, values, filled.values, packed)
-        biases = [one.of(packed).view(-1) for one in filled.biases]
-    taken, used = _taken(values, weights, packed)
-    kept = [packed]
-    for n, (weight, bias) in enumerate(zip(used, biases, strict=True)):
+        biases = [bias_place.of(packed).view(-1) for bias_place in filled.biases]
+    current, layer_weights = _operands(values, weights, packed)
+    saved = [packed]
+    for n, (weight, bias) in enumerate(zip(layer_weights, biases, strict=True)):
         if n and keep:
-            kept.append(taken)
-        relu = relu_last or n + 1 < len(used)
+            saved.append(current)
+        relu = relu_last or n + 1 < len(layer_weights)
         if weight.shape[0] == 1:
-            taken = mlp_elementwise.single(taken, weight, bias, relu)
+            current = mlp_elementwise.single(current, weight, bias, relu)
         elif relu:
-            taken = torch._addmm_activation(bias, taken, weight.t())
+            current = torch._addmm_activation(bias, current, weight.t())
         else:
-            taken = torch.addmm(bias, taken, weight.t())
-    return taken, kept if keep else []
+            current = torch.addmm(bias, current, weight.t())
+    return current, saved if keep else []
 
 
 @torch.library.custom_op("slipstream::mlp_backward", mutates_args=())
@@ -93,15 +89,15 @@ def _backward(
     relu_last: bool,
     passed_on: bool,
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """The gradient of the values, if it is passed on; sums (see `_sums`); and those of weights."""
-    taken, used = _taken(values, weights, packed)
+    """The gradients of the values (if `passed_on`), sums (see `_sums`), gradients of weights."""
+    first, used = _operands(values, weights, packed)
     starts, at_weight, total = _sums(weights)
-    onward, sums, made = _empty(values, weights, passed_on)
+    onward, sums, of_weights = _empty(values, weights, passed_on)
     if not len(values):
-        return onward, sums.zero_(), [one.zero_() for one in made]
+        return onward, sums.zero_(), [of_weight.zero_() for of_weight in of_weights]
     partial = sums.new_empty(mlp_elementwise.blocks(len(values)), total)
     here, beside = Stream(values.device, current=True), Stream.for_gradients(values.device)
-    alive = []  # memory that is used beside must not be used for something else before both meet
+    alive = []  # memory in use in the other stream, until both streams meet
     result = outputs[-1] if relu_last else None
     gradient = gradient.contiguous()
     if at_weight is None:
@@ -109,20 +105,21 @@ def _backward(
         mlp_elementwise.through(gradient, result, into, partial, starts[-1])
         gradient = into
     for n in reversed(range(len(used))):
-        below = outputs[n - 1] if n else taken
-        if at_weight is not None and n == len(made):
+        below = outputs[n - 1] if n else first
+        if at_weight is not None and n == len(of_weights):
             into = torch.empty_like(below)
             at = (starts[n - 1], at_weight, starts[n])
             mlp_elementwise.from_single(gradient, result, used[n], below, into, partial, at)
             gradient = into
             continue
-        room = made[n] if made[n].shape == used[n].shape else sums.new_empty(used[n].shape)
+        target = of_weights[n]
+        room = target if target.shape == used[n].shape else sums.new_empty(used[n].shape)
         alive += [gradient, room]
         beside.after(here)
         with beside.used():
             _multiply(gradient.t(), below, room)
-            if room is not made[n]:
-                made[n].copy_(room[: made[n].shape[0], : made[n].shape[1]])
+            if room is not target:
+                target.copy_(room[: target.shape[0], : target.shape[1]])
         if n:
             into = torch.empty_like(below)
             _multiply(gradient, used[n], into)
@@ -132,7 +129,7 @@ def _backward(
             _multiply(gradient, used[n], onward)
     torch.sum(partial, 0, out=sums)
     here.after(beside)
-    return onward, sums, made
+    return onward, sums, of_weights
 
 
 @_forward.register_fake
@@ -154,9 +151,9 @@ def _(
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, list[Tensor]]) -> None:
     values, weights, _, ctx.relu_last, _, keep = inputs
-    assert keep, "what gradients need is kept where there are gradients"
+    assert keep, "gradients need the saved outputs"
     result, (packed, *others) = output
-    ctx.set_materialize_grads(False)  # nobody has gradients of what is only kept
+    ctx.set_materialize_grads(False)  # what is only saved has no gradients
     ctx.layers = len(weights)
     ctx.save_for_backward(values, packed, *weights, *others, result)
 
@@ -165,16 +162,16 @@ def _gradients(ctx: Any, gradient: Tensor, _: Any) -> tuple[Any, ...]:
     values, packed, *rest = ctx.saved_tensors
     weights, outputs = rest[: ctx.layers], rest[ctx.layers :]
     passed_on = ctx.needs_input_grad[0]
-    onward, sums, made = _backward(
+    onward, sums, of_weights = _backward(
         gradient, values, weights, packed, outputs, ctx.relu_last, passed_on
     )
     starts, at_weight, _ = _sums(weights)
     if at_weight is not None:
-        made = [*made, sums[at_weight : at_weight + weights[-1].shape[1]].unsqueeze(0)]
+        of_weights = [*of_weights, sums[at_weight : at_weight + weights[-1].shape[1]].unsqueeze(0)]
     biases = [
         sums[start : start + weight.shape[0]] for start, weight in zip(starts, weights, strict=True)
     ]
-    return onward[:, : values.shape[1]] if passed_on else None, made, biases, None, None, None
+    return onward[:, : values.shape[1]] if passed_on else None, of_weights, biases, None, None, None
 
 
 _forward.register_autograd(_gradients, setup_context=_keep)
@@ -184,21 +181,21 @@ def _number(narrow: bool) -> torch.dtype:
     return torch.bfloat16 if narrow else torch.float32
 
 
-def _taken(
+def _operands(
     values: Tensor, weights: Sequence[Tensor], packed: Tensor
 ) -> tuple[Tensor, Sequence[Tensor]]:
     """Values and weights as products take them."""
     filled = Filled.of(values, weights, packed.dtype == torch.bfloat16)
     if filled.weights:
-        weights = [one.of(packed) for one in filled.weights]
+        weights = [place.of(packed) for place in filled.weights]
     return values if filled.values is None else filled.values.of(packed), weights
 
 
 def _sums(weights: Sequence[Tensor]) -> tuple[list[int], int | None, int]:
-    """Where in a row of sums the gradient of each bias begins, and how long the row is.
+    """Where the gradient of each bias begins in a row of sums, and how long the row is.
 
-    And where the gradient of the last weight does if it has one row, and a layer below: that is
-    no product either.
+    The second result is where the gradient of the last weight begins, if it has one row and a layer
+    below: it is no matrix product either.
     """
     shapes = filled_shapes(weights)
     *starts, end = accumulate((rows for rows, _ in shapes), initial=0)
@@ -212,15 +209,16 @@ def _empty(
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
     """Room for the gradient of values, for sums, and for gradients of weights."""
     _, at_weight, total = _sums(weights)
-    some = weights if at_weight is None else weights[:-1]
-    made = [torch.empty_like(one, memory_format=torch.contiguous_format) for one in some]
+    multiplied = weights if at_weight is None else weights[:-1]
+    rows = torch.contiguous_format
+    of_weights = [torch.empty_like(weight, memory_format=rows) for weight in multiplied]
     columns = filled_shapes(weights)[0][1]
     onward = values.new_empty(values.shape[0] if passed_on else 0, columns)
-    return onward, weights[0].new_empty(total), made
+    return onward, weights[0].new_empty(total), of_weights
 
 
 def _multiply(left: Tensor, right: Tensor, into: Tensor) -> None:
-    """A product, of a wider type than its factors if `into` has that."""
+    """A product, of a wider type than its factors if `into` has that type."""
     if into.dtype == left.dtype:
         torch.mm(left, right, out=into)
     elif left.is_cuda:

@@ -1,7 +1,7 @@
-"""Weights as matrix products on a GPU want them: in one type, and filled up with zeros.
+"""Weights as matrix products on a GPU want them: in one type, and padded with zeros.
 
-There a product takes several times as long if its inner size is no multiple of eight. A layer whose
-outputs the next one takes gets rows of zeros, too: what it gives is filled up then.
+A product takes several times as long if its inner size is no multiple of eight. A layer whose
+outputs are the inputs of the next one gets rows of zeros, too, so that its result is padded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ALIGNED = 64  # numbers, at a multiple of which a matrix begins
 
 
 def full(size: int) -> int:
-    """The multiple of eight that a size is filled up to.
+    """The next multiple of eight.
 
     Example:
         >>> full(367)
@@ -45,13 +45,10 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Filled:
-    """What of an MLP is copied before its products, and where to: all to one row.
+    """The matrices of an MLP that are copied before its products, into one row of `size` numbers.
 
-    Args:
-        weights: Of each weight; none at all where they are taken as they are.
-        biases: Of each bias, as matrices of one row.
-        values: Of what goes in, if it is not taken as it is.
-        size: Numbers in all.
+    `weights` and `biases` (matrices of one row) are empty where they are used as they are; `values`
+    is None likewise.
     """
 
     weights: tuple[Place, ...] = ()
@@ -61,10 +58,9 @@ class Filled:
 
     @staticmethod
     def of(values: Tensor, weights: Sequence[Tensor], narrow: bool) -> Filled:
-        """For these values and weights, and products of bfloat16 if they are narrow."""
+        """For these values and weights, and for products of bfloat16 if `narrow`."""
         shapes = filled_shapes(weights)
-        same = all(tuple(one.shape) == shape for one, shape in zip(weights, shapes, strict=True))
-        if same and not narrow:
+        if [tuple(weight.shape) for weight in weights] == shapes and not narrow:
             return Filled()
         wanted = [*shapes, *((1, rows) for rows, _ in shapes)]
         columns = shapes[0][1]
@@ -75,11 +71,11 @@ class Filled:
             places.append(Place(end, rows, width))
             end += -(-rows * width // _ALIGNED) * _ALIGNED
         count = len(weights)
-        mine = places[2 * count] if len(places) > 2 * count else None
-        return Filled(tuple(places[:count]), tuple(places[count : 2 * count]), mine, end)
+        of_values = places[2 * count] if len(places) > 2 * count else None
+        return Filled(tuple(places[:count]), tuple(places[count : 2 * count]), of_values, end)
 
 
 def filled_shapes(weights: Sequence[Tensor]) -> list[tuple[int, int]]:
-    """The shape of each weight once it is filled up."""
-    shapes = [(full(one.shape[0]), full(one.shape[1])) for one in weights]
+    """The shape of each weight once it is padded."""
+    shapes = [(full(weight.shape[0]), full(weight.shape[1])) for weight in weights]
     return [*shapes[:-1], (weights[-1].shape[0], shapes[-1][1])]

@@ -1,4 +1,4 @@
-"""One page of many to where a step works, and back: which one, the device knows."""
+"""One page of many to where a step works, and back; the device knows its number."""
 
 from __future__ import annotations
 
@@ -13,14 +13,10 @@ PIECE = 1024
 
 @torch.library.custom_op("slipstream::read_page", mutates_args={"target"})
 def read(pages: Tensor, number: Tensor, pieces: Tensor, target: Tensor) -> None:
-    """Copy a page that is in several pieces.
+    """Copy page `number` (one element), which is in several pieces, to `target`; all are int64.
 
-    Args:
-        pages: int64, all of them.
-        number: int64, which one, in one element.
-        pieces: int64 `[pieces, 4]`: where each begins in the first page, how far away that of the
-            next page is, where it goes, and how long it is: `PIECE` at most.
-        target: int64; changed.
+    `pieces` `[pieces, 4]` says for each piece where it begins in the first page, how far away that
+    of the next page is, where it goes, and how long it is: at most `PIECE`.
     """
     if len(pieces):
         _join[(len(pieces),)](pages, number, pieces, target, BLOCK=PIECE)
@@ -28,13 +24,7 @@ def read(pages: Tensor, number: Tensor, pieces: Tensor, target: Tensor) -> None:
 
 @torch.library.custom_op("slipstream::write_page", mutates_args={"pages"})
 def write(pages: Tensor, number: Tensor, source: Tensor) -> None:
-    """Copy to a page.
-
-    Args:
-        pages: int64 `[pages, words]`; changed.
-        number: int64, which one, in one element.
-        source: int64 `[words]`.
-    """
+    """Copy `source` to page `number` (one element) of `pages` `[pages, words]`; all are int64."""
     if len(source):
         grid = (triton.cdiv(len(source), PIECE),)
         _write[grid](source, pages, number, len(source), BLOCK=PIECE)

@@ -19,12 +19,8 @@ _NUMBER = {"fp32": FP32, "fp64": FP64, "bf16": BF16, "split-bf16": SPLIT}
 class Shape(NamedTuple):
     """What kernels must know of a record when they are compiled.
 
-    Args:
-        storage: How the elements of a row are kept.
-        words: 32-bit words of a record.
-        dim: Elements of a row.
-        low: Where the lower halves begin, in halves.
-        state: Where the optimizer's state begins, in numbers.
+    `words` is the length of a record in words of 32 bits, `dim` that of a row. `low` is where the
+    lower halves begin, in halves, and `state` where the optimizer's state begins, in numbers.
     """
 
     storage: int
@@ -45,7 +41,7 @@ class Shape(NamedTuple):
 
     @property
     def dtype(self) -> torch.dtype:
-        """What is computed in."""
+        """The type of numbers in computations."""
         return torch.float64 if self.storage == FP64.value else torch.float32
 
     def views(self, records: Tensor) -> tuple[Tensor, Tensor]:

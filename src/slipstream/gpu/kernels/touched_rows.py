@@ -1,7 +1,7 @@
-"""The rows that a batch moves, found on the device: a stable sort of slots instead of a hash table.
+"""The rows that a batch updates, computed on the device by a stable sort of slots.
 
 The result is a `GradientIndex` of the same slots, with rows in the order of their slots. The
-sources of each row keep the order in which inputs come, so the bits of its sum are the same.
+sources of each row keep the order of the examples, so the bits of its sum are the same.
 """
 
 from __future__ import annotations
@@ -44,30 +44,17 @@ def sizes(lookups: int) -> dict[str, int]:
     },
 )  # fmt: skip
 def touch(
-    slots: Tensor,
-    places: Tensor,
-    features: int,
-    rows: Tensor,
-    starts: Tensor,
-    sources: Tensor,
-    long_rows: Tensor,
-    long_starts: Tensor,
-    chunk_of: Tensor,
-    counts: Tensor,
-) -> None:
-    """Find the distinct rows of single features and the gradient vectors of each.
+    slots: Tensor, places: Tensor, features: int, rows: Tensor, starts: Tensor, sources: Tensor,
+    long_rows: Tensor, long_starts: Tensor, chunk_of: Tensor, counts: Tensor,
+) -> None:  # fmt: skip
+    """Write the distinct rows of single features, and the gradient vectors of each row.
 
-    Args:
-        slots: int32 `[single features, capacity]`; -1 where nothing is looked up.
-        places: int32, the place of each feature among those of the group.
-        features: How many features the group has.
-        rows: int32, out: the distinct slots.
-        starts: int32, out: where the sources of each begin, and their number.
-        sources: int32, out: numbers of gradient vectors.
-        long_rows: int32, out: which rows have more than `SHORT` sources.
-        long_starts: int32, out: where the chunks of each such row begin.
-        chunk_of: int32, out: for each chunk its place in `long_rows`.
-        counts: int32, out: rows, long rows and chunks, in its first elements.
+    `slots` is `[single features, capacity]`; -1 where nothing is looked up. `places` are the places
+    of these features among the `features` of the group. Outputs: `rows` are the distinct slots,
+    `starts` where the sources of each begin, `sources` the numbers of gradient vectors. `long_rows`
+    are the rows with more than `SHORT` sources, `long_starts` where the chunks of each such row
+    begin, and `chunk_of` is for each chunk its place in `long_rows`. `counts` begins with the
+    numbers of rows, long rows and chunks. All tensors are int32.
     """
     singles, capacity = slots.shape
     lookups = slots.numel()
@@ -91,7 +78,7 @@ def touch(
 
 @triton.jit
 def _keys(slots, keys, singles, capacity, BLOCK: tl.constexpr):
-    """Slots in input order; what is absent comes last."""
+    """Slots in the order of examples; absent ones come last."""
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < singles * capacity
     slot = tl.load(slots + (at % singles) * capacity + at // singles, mask=inside, other=-1)
@@ -110,20 +97,9 @@ def _firsts(keys, first, lookups, BLOCK: tl.constexpr):
 
 @triton.jit
 def _rows(
-    keys,
-    order,
-    first,
-    number,
-    places,
-    rows,
-    starts,
-    sources,
-    counts,
-    singles,
-    features,
-    lookups,
+    keys, order, first, number, places, rows, starts, sources, counts, singles, features, lookups,
     BLOCK: tl.constexpr,
-):
+):  # fmt: skip
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < lookups
     key = tl.load(keys + at, mask=inside, other=_ABSENT)
@@ -149,15 +125,15 @@ def _rows(
 
 @triton.jit
 def _long(starts, long_rows, long_starts, chunk_of, counts, BLOCK: tl.constexpr):
-    """Write down long rows and their chunks, in whatever order: each is summed for itself."""
+    """Write the long rows and their chunks, in any order: each is summed by itself."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     real = row < tl.load(counts)
     size = tl.load(starts + row + 1, mask=real, other=0) - tl.load(starts + row, mask=real, other=0)
     is_long = size > _SHORT
-    one = is_long.to(tl.int32)
+    long_row = is_long.to(tl.int32)
     chunks = tl.where(is_long, (size + _CHUNK - 1) // _CHUNK, 0)
     # Room for all of these at once.
-    place = tl.atomic_add(counts + 1, tl.sum(one, 0)) + tl.cumsum(one, 0) - 1
+    place = tl.atomic_add(counts + 1, tl.sum(long_row, 0)) + tl.cumsum(long_row, 0) - 1
     start = tl.atomic_add(counts + 2, tl.sum(chunks, 0)) + tl.cumsum(chunks, 0) - chunks
     tl.store(long_rows + place, row, mask=is_long)
     tl.store(long_starts + place, start, mask=is_long)

@@ -1,9 +1,9 @@
-"""Rows moved in the fast tier: the parts of each row's gradient are summed, then applied once.
+"""Updates rows in the fast tier: the gradient vectors of each row are summed, then applied once.
 
-The order of a sum depends on the row's own list of sources alone, never on its slot, on other rows
-or on what runs when: so the bits are the same for every placement and every run. A short list is
-summed in order. A long one (of a table with three rows, say) is cut into chunks that are summed
-side by side, and then the sums of its chunks: one row must not keep the whole GPU waiting.
+The order of a sum depends on the row's own list of sources alone, not on its slot, on other rows or
+on timing: so the bits are the same for every placement and every run. A short list is summed in
+order. A long one (of a table with three rows, say) is cut into chunks that are summed in parallel,
+and then the sums of its chunks are added: one row must not keep the whole GPU waiting.
 """
 
 from __future__ import annotations
@@ -28,100 +28,45 @@ _AT_ONCE = 2048
 
 @torch.library.custom_op("slipstream::move_rows", mutates_args={"records"})
 def move(
-    records: Tensor,
-    rows: Tensor,
-    starts: Tensor,
-    sources: Tensor,
-    long_rows: Tensor,
-    long_starts: Tensor,
-    chunk_of: Tensor,
-    counts: Tensor,
-    gradient: Tensor,
-    parameters: Tensor,
-    optimizer: int,
-    shape: Sequence[int],
-) -> None:
-    """Move the rows of a batch.
+    records: Tensor, rows: Tensor, starts: Tensor, sources: Tensor, long_rows: Tensor,
+    long_starts: Tensor, chunk_of: Tensor, counts: Tensor, gradient: Tensor, parameters: Tensor,
+    optimizer: int, shape: Sequence[int],
+) -> None:  # fmt: skip
+    """Update the rows of a batch in `records`.
 
-    Args:
-        records: int32 `[slots, words]`; changed.
-        rows: int32, the slots of the rows that move.
-        starts: int32, where the sources of each begin, and their number.
-        sources: int32, numbers of gradient vectors.
-        long_rows: int32, which of these rows have more than `SHORT` sources.
-        long_starts: int32, where the chunks of each such row begin.
-        chunk_of: int32, for each chunk its place in `long_rows`.
-        counts: int32, how many rows, long rows and chunks there are.
-        gradient: The gradient vectors `[number, dim]`.
-        parameters: float64 `[4]`, what the optimizer needs to know.
-        optimizer: Its number.
-        shape: A `Shape`.
+    `rows` to `counts` are outputs of `touched_rows.touch`, or the same from the host. `gradient` is
+    `[number, dim]`. `parameters` (float64 `[4]`) are the numbers of the optimizer, and `shape` is a
+    `Shape`.
     """
-    made = Shape(*shape)
-    values, halves = made.views(records)
-    at_once, columns = tile(made.dim, _AT_ONCE)
+    row = Shape(*shape)
+    values, halves = row.views(records)
+    at_once, columns = tile(row.dim, _AT_ONCE)
     at_once = min(at_once, CHUNK)
     most = len(chunk_of)
-    partial = torch.empty((most, made.dim), dtype=made.dtype, device=records.device)
-    common = {"SHAPE": tuple(made), "COLUMNS": columns}
+    partial = torch.empty((most, row.dim), dtype=row.dtype, device=records.device)
+    common = {"SHAPE": tuple(row), "COLUMNS": columns}
     if most:
         _chunks[(most,)](
-            starts,
-            sources,
-            long_rows,
-            long_starts,
-            chunk_of,
-            counts,
-            gradient,
-            partial,
-            AT_ONCE=at_once,
-            **common,
-        )
+            starts, sources, long_rows, long_starts, chunk_of, counts, gradient, partial,
+            AT_ONCE=at_once, **common,
+        )  # fmt: skip
         _move_long[(len(long_rows),)](
-            values,
-            halves,
-            rows,
-            starts,
-            long_rows,
-            long_starts,
-            counts,
-            partial,
-            parameters,
-            OPTIMIZER=optimizer,
-            AT_ONCE=at_once,
-            **common,
-        )
-    some, columns = tile(made.dim, _ELEMENTS)
+            values, halves, rows, starts, long_rows, long_starts, counts, partial, parameters,
+            OPTIMIZER=optimizer, AT_ONCE=at_once, **common,
+        )  # fmt: skip
+    some, columns = tile(row.dim, _ELEMENTS)
     if len(rows):
         _move_short[(triton.cdiv(len(rows), some),)](
-            values,
-            halves,
-            rows,
-            starts,
-            sources,
-            counts,
-            gradient,
-            parameters,
-            OPTIMIZER=optimizer,
-            ROWS=some,
-            **common,
-        )
+            values, halves, rows, starts, sources, counts, gradient, parameters,
+            OPTIMIZER=optimizer, ROWS=some, **common,
+        )  # fmt: skip
 
 
 @triton.jit
 def _chunks(
-    starts,
-    sources,
-    long_rows,
-    long_starts,
-    chunk_of,
-    counts,
-    gradient,
-    partial,
-    SHAPE: tl.constexpr,
-    AT_ONCE: tl.constexpr,
-    COLUMNS: tl.constexpr,
-):
+    starts, sources, long_rows, long_starts, chunk_of, counts, gradient, partial,
+    SHAPE: tl.constexpr, AT_ONCE: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
     chunk = tl.program_id(0)
     if chunk < tl.load(counts + 2):
         long = tl.load(chunk_of + chunk)
@@ -146,20 +91,9 @@ def _chunks(
 
 @triton.jit
 def _move_long(
-    values,
-    halves,
-    rows,
-    starts,
-    long_rows,
-    long_starts,
-    counts,
-    partial,
-    parameters,
-    OPTIMIZER: tl.constexpr,
-    SHAPE: tl.constexpr,
-    AT_ONCE: tl.constexpr,
-    COLUMNS: tl.constexpr,
-):
+    values, halves, rows, starts, long_rows, long_starts, counts, partial, parameters,
+    OPTIMIZER: tl.constexpr, SHAPE: tl.constexpr, AT_ONCE: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
     long = tl.program_id(0)
     if long < tl.load(counts + 1):
         row = tl.load(long_rows + long)
@@ -177,35 +111,18 @@ def _move_long(
             total += tl.sum(tl.load(partial + where, mask=mask, other=0), 0)
             first += AT_ONCE
         slot = tl.load(rows + row).to(tl.int64)
-        one = tl.zeros((1,), tl.int64) + slot
+        slots = tl.zeros((1,), tl.int64) + slot
         _apply(
-            values,
-            halves,
-            one[:, None],
-            column[None, :],
-            real[None, :],
-            total[None, :],
-            parameters,
-            OPTIMIZER,
-            SHAPE,
-        )
+            values, halves, slots[:, None], column[None, :], real[None, :], total[None, :],
+            parameters, OPTIMIZER, SHAPE,
+        )  # fmt: skip
 
 
 @triton.jit
 def _move_short(
-    values,
-    halves,
-    rows,
-    starts,
-    sources,
-    counts,
-    gradient,
-    parameters,
-    OPTIMIZER: tl.constexpr,
-    SHAPE: tl.constexpr,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-):
+    values, halves, rows, starts, sources, counts, gradient, parameters, OPTIMIZER: tl.constexpr,
+    SHAPE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
     count = tl.load(counts)
     if tl.program_id(0) * ROWS < count:
         number = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -225,32 +142,19 @@ def _move_short(
             total += tl.load(gradient + source[:, None] + column[None, :], mask=mask, other=0)
             k += 1
         slot = tl.load(rows + number, mask=inside, other=0).to(tl.int64)
+        mask = (size > 0)[:, None] & real[None, :]
         _apply(
-            values,
-            halves,
-            slot[:, None],
-            column[None, :],
-            (size > 0)[:, None] & real[None, :],
-            total,
-            parameters,
-            OPTIMIZER,
-            SHAPE,
-        )
+            values, halves, slot[:, None], column[None, :], mask, total,
+            parameters, OPTIMIZER, SHAPE,
+        )  # fmt: skip
 
 
 @triton.jit
 def _apply(
-    values,
-    halves,
-    slot,
-    column,
-    mask,
-    gradient,
-    parameters,
-    OPTIMIZER: tl.constexpr,
+    values, halves, slot, column, mask, gradient, parameters, OPTIMIZER: tl.constexpr,
     SHAPE: tl.constexpr,
-):
-    """Move rows `[rows, columns]` by their whole gradient."""
+):  # fmt: skip
+    """Update rows `[rows, columns]` by their whole gradient."""
     number = values.dtype.element_ty
     rate = tl.load(parameters).to(number)
     eps = tl.load(parameters + 1).to(number)

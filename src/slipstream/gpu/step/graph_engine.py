@@ -19,7 +19,7 @@ from torch import Tensor
 
 from slipstream.config import Config
 from slipstream.data.batch import Batch
-from slipstream.gpu.kernels.loss import tell
+from slipstream.gpu.kernels.loss import loss_and_grad
 from slipstream.gpu.planning.plan_ahead import RECORDED, colder, together
 from slipstream.gpu.step.arena import Arena, Packed
 from slipstream.gpu.step.flat_optimizer import PARAMETERS, FlatOptimizer
@@ -328,7 +328,7 @@ class GraphEngine(Engine):
         if ours:
             part = (plan["spans"][frame.span], len(plan["labels"]), frame.number > 0)
             told = (gives["logits"][mine], gives["loss"])
-            logits.backward(tell(logits.detach(), labels, weight, offset, *part, *told))
+            logits.backward(loss_and_grad(logits.detach(), labels, weight, offset, *part, *told))
             return
         loss = self._loss(logits, labels, weight, offset)
         loss.backward()
