@@ -45,7 +45,7 @@ LAST = 3  # rounds of a kind that are looked at, at either end
 GATHER, CARRIER = "slipstream.gpu.transfer.gather", "slipstream.gpu.transfer.carrier"
 # Where work is held up: by whom it is done, and what is called.
 POINTS = {
-    "looking at inputs": ("slipstream.gpu.planning.cold_planner", "ColdPlanner", "look"),
+    "looking at inputs": ("slipstream.gpu.planning.cold_planner", "ColdPlanner", "on_read"),
     "rows that enter the window": ("slipstream.gpu.planning.cold_tier", "ColdTier", "enter"),
     "handing out slots": ("slipstream.gpu.planning.cold_tier", "ColdTier", "emit"),
     "reading rows": (GATHER, "Pool", "gather"),

@@ -51,7 +51,6 @@ PHRASE = {
 
 # These folders are rewritten as a whole later.
 REWRITTEN_LATER = (
-    "src/slipstream/gpu",
     "tests/gpu",
     "src/slipstream/data/prepare",
     "tests/data/prepare",

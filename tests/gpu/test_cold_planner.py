@@ -42,7 +42,7 @@ def test_the_same_rows_come_and_every_lookup_finds_its_row(data):
     names = [f"c{n}" for n in range(len(rows))]
     batches = batches_of(rows, sizes, capacity, draw, at_once)
     cold = ColdPlanner(layout, names, [room], window)
-    (kept,) = cold.kept
+    (kept,) = cold.kept_rows
     plain = list(Tiered(layout, names, [room], window).place(batches, 1, update=True))
     where = {int(row): slot for slot, row in enumerate(keep)}
     landed = 0
@@ -82,7 +82,7 @@ def test_over_many_steps_slots_are_right_in_every_group_with_little_room(data):
     for placed in cold.place(batches, step):
         assert placed.after < step
         ids = placed.batch.ids.numpy()[: placed.batch.n_valid]
-        for kept, plan, slots, gone in zip(cold.kept, placed.groups, where, left, strict=True):
+        for kept, plan, slots, gone in zip(cold.kept_rows, placed.groups, where, left, strict=True):
             needed = kept.starts + ids[:, kept.columns]
             stays = ids[:, kept.columns] < kept.limits
             borrowed = {row for row in needed[~stays].tolist() if row in slots}
@@ -139,10 +139,12 @@ def test_rows_sent_away_are_awaited_before_they_come_again():
 def test_kept_rows_that_are_not_the_first_of_their_table_are_not_found_by_comparing():
     layout = layout_of([9, 9])
     names = ["c0", "c1"]
-    assert ColdPlanner(layout, names, [TierSize(9, np.array([0, 1, 9]))], 1).kept[0] is not None
-    assert ColdPlanner(layout, names, [TierSize(9, np.array([0, 2]))], 1).kept[0] is None
-    assert ColdPlanner(layout, names, [TierSize(9, np.array([9, 0]))], 1).kept[0] is None
-    assert ColdPlanner(layout, names, [TierSize(9, np.array([0, 1, 2, 1]))], 1).kept[0] is None
+    assert (
+        ColdPlanner(layout, names, [TierSize(9, np.array([0, 1, 9]))], 1).kept_rows[0] is not None
+    )
+    assert ColdPlanner(layout, names, [TierSize(9, np.array([0, 2]))], 1).kept_rows[0] is None
+    assert ColdPlanner(layout, names, [TierSize(9, np.array([9, 0]))], 1).kept_rows[0] is None
+    assert ColdPlanner(layout, names, [TierSize(9, np.array([0, 1, 2, 1]))], 1).kept_rows[0] is None
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.data())
@@ -151,12 +153,14 @@ def test_how_many_rows_of_each_table_are_kept_is_found(sizes, data):
     limits = [data.draw(st.integers(0, size)) for size in sizes]
     starts = layout.groups[0].starts
     keep = np.concatenate([np.arange(a, a + n) for a, n in zip(starts, limits, strict=False)])
-    (kept,) = ColdPlanner(layout, names, [TierSize(sum(sizes) + 1, keep)], 1).kept
+    (kept,) = ColdPlanner(layout, names, [TierSize(sum(sizes) + 1, keep)], 1).kept_rows
     assert kept.limits.tolist() == limits
     assert kept.bases.tolist() == [0, *np.cumsum(limits)[:-1].tolist()]
     # Any other rows in their places: not the first of a table, or not in order.
     other = data.draw(st.permutations(range(sum(sizes))))[: len(keep)]
-    (found,) = ColdPlanner(layout, names, [TierSize(sum(sizes) + 1, np.array(other, int))], 1).kept
+    (found,) = ColdPlanner(
+        layout, names, [TierSize(sum(sizes) + 1, np.array(other, int))], 1
+    ).kept_rows
     first = [sum(a <= row < a + n for row in other) for a, n in zip(starts, sizes, strict=False)]
     wanted = [row for a, n in zip(starts, first, strict=False) for row in range(a, a + n)]
     assert (found is not None) == (other == wanted)

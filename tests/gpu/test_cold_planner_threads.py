@@ -52,7 +52,7 @@ def test_threads_that_stall_at_random_give_the_plans_of_one_thread_with_little_r
     wanted, by_threads = planned(data, 30, longest=6)
     random = np.random.default_rng(0)
     with ExitStack() as stack:
-        for name in ("enter", "emit", "found"):
+        for name in ("enter", "emit", "scan_and_copy"):
             stall = slowly(random, getattr(kernels, name))
             stack.enter_context(mock.patch.object(kernels, name, stall))
         assert by_threads() == wanted
@@ -105,7 +105,7 @@ def test_some_batches_of_many_groups_do_not_fit_and_some_are_planned_at_once():
 
 
 @pytest.mark.parametrize("threads", [False, True])
-@pytest.mark.parametrize("which", ["found", "enter", "emit"])
+@pytest.mark.parametrize("which", ["scan_and_copy", "enter", "emit"])
 def test_an_error_in_a_thread_is_raised_where_plans_are_asked_for(which, threads, monkeypatch):
     batches = batches_of([90, 7], [5] * 30, 5, np.random.default_rng(0))
     work, calls = getattr(kernels, which), count()

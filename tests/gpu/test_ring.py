@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from slipstream.data.batch import ReadBlock
 from slipstream.errors import SlipstreamError
 from slipstream.gpu.step.step_buffers import PageCursor
-from slipstream.gpu.streams import Event
+from slipstream.gpu.streams import StreamEvent
 from slipstream.gpu.transfer.bundle import BUNDLES, PlanBundle, QueuedPlan, bundles, runs
 from slipstream.gpu.transfer.packing import Packing, inputs_of, needs, room_for
 from slipstream.gpu.transfer.ring import Ring
@@ -29,7 +29,7 @@ CPU = torch.device("cpu")
 NONE = np.empty(0, dtype=np.int64)
 
 
-class Waited(Event):
+class Waited(StreamEvent):
     """A mark that knows whether it was waited for."""
 
     def __init__(self):
@@ -66,7 +66,7 @@ def test_pages_are_handed_out_again_only_when_they_are_free_and_no_later(togethe
 
 def test_who_takes_the_first_pages_waits_until_they_are_cleared():
     ring, made = Ring(SECTIONS, 4, CPU), Waited()
-    ring._made = made
+    ring._ready = made
     ring.take(1)
     assert made.done
     made.done = False
@@ -90,7 +90,7 @@ def test_who_waits_for_pages_goes_on_when_they_are_free_and_is_told_when_there_w
     thread.start()
     thread.join(0.05)
     assert found == []
-    ring.give_back(first, Event())
+    ring.give_back(first, StreamEvent())
     while not found:
         thread.join(0.01)
     assert found == [0]

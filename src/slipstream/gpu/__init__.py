@@ -37,10 +37,7 @@ if TYPE_CHECKING:
         uses_gpu,
         window_of,
     )
-    from slipstream.gpu.planning.plan_queue import (
-        prepared_in_thread,
-        prepared_plans,
-    )
+    from slipstream.gpu.planning.plan_queue import prepared_in_thread, prepared_plans
     from slipstream.gpu.step.graph_engine import build_graph_engine
 
 __all__ = [
@@ -77,15 +74,8 @@ _WHERE = {
         "use_device",
         "weight_optimizer",
     ),
-    "memory": (
-        "StepSizes",
-        "memory_estimate",
-        "out_of_memory",
-    ),
-    "planning.device_placement": (
-        "device_finds_rows",
-        "device_placement",
-    ),
+    "memory": ("StepSizes", "memory_estimate", "out_of_memory"),
+    "planning.device_placement": ("device_finds_rows", "device_placement"),
     "planning.plan_ahead": (
         "least_ordering_lag",
         "least_skip_lag",
@@ -96,10 +86,7 @@ _WHERE = {
         "uses_gpu",
         "window_of",
     ),
-    "planning.plan_queue": (
-        "prepared_in_thread",
-        "prepared_plans",
-    ),
+    "planning.plan_queue": ("prepared_in_thread", "prepared_plans"),
     "step.graph_engine": ("build_graph_engine",),
 }
 

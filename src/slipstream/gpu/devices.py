@@ -58,9 +58,7 @@ def weight_optimizer(
 ) -> Callable[[nn.Module, DenseSettings], WeightOptimizer] | None:
     """The optimizer of dense weights on this device; None on a CPU, where PyTorch's is used.
 
-    Args:
-        device: Where the weights are.
-        captured: Whether a step is captured as a graph, which tests also do on a CPU.
+    `captured` is whether a step is captured as a graph, which tests also do on a CPU.
     """
     if device == "cpu" and not captured:
         return None
@@ -72,8 +70,8 @@ def weight_optimizer(
 def describe_devices() -> dict[str, Any]:
     """The version of CUDA and, for each GPU, its name and its memory, as JSON."""
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    found = [torch.cuda.get_device_properties(number) for number in range(count)]
-    gpus = [{"name": gpu.name, "memory_bytes": gpu.total_memory} for gpu in found]
+    properties = map(torch.cuda.get_device_properties, range(count))
+    gpus = [{"name": gpu.name, "memory_bytes": gpu.total_memory} for gpu in properties]
     return {"cuda": torch.version.cuda, "gpus": gpus}
 
 

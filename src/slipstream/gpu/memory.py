@@ -19,11 +19,11 @@ from slipstream.tables.store import Record
 
 MIB = 1 << 20
 # Bytes for each lookup of a batch: its plan, and finding the rows that it updates.
-_PLANNED, _FOUND = 16, 44
+_PLANNED, _TOUCHED = 16, 44
 # What PyTorch's allocator and cuBLAS hold beyond the tensors. Measured on an H200 at batch 16,384:
 # without and with recorded steps. cuBLAS also has 32 MiB for the stream of weight gradients.
-_HELD, _LIBRARIES = 1.15, (73 + 32) * MIB
-_HELD_RECORDED, _LIBRARIES_RECORDED = 1.17, (150 + 32) * MIB
+_ALLOCATED, _LIBRARIES = 1.15, (73 + 32) * MIB
+_ALLOCATED_RECORDED, _LIBRARIES_RECORDED = 1.17, (150 + 32) * MIB
 _SCORED = 0.6  # activations of batches that are only scored, as a share of a step's
 
 
@@ -62,17 +62,12 @@ def memory_estimate(
 ) -> tuple[dict[str, int], int]:
     """Bytes on the device by part, and bytes of page-locked memory on the host.
 
-    Args:
-        config: The configuration.
-        layout: Tables and features.
-        tiers: The fast tier of each group; None if rows stay on the host.
-        step: The sizes of a step.
-        popularity: The accesses of all rows.
-        examples: Examples of the training part.
-        finished: Whether the GPU finds kept rows by itself.
+    Without `tiers` rows stay on the host. `examples` is the size of the training part, and
+    `finished` whether the GPU finds kept rows by itself.
     """
-    recorded = tiers is not None
-    libraries, factor = (_LIBRARIES_RECORDED, _HELD_RECORDED) if recorded else (_LIBRARIES, _HELD)
+    libraries, factor = _LIBRARIES_RECORDED, _ALLOCATED_RECORDED
+    if tiers is None:
+        libraries, factor = _LIBRARIES, _ALLOCATED
     dense = {
         "dense": 4 * step.weights * (3 + step.states) + libraries,
         "activations": math.ceil(factor * step.activations * step.parts),
@@ -93,11 +88,11 @@ def memory_estimate(
             (bytes_ + 8) * _capacity(count)
             for bytes_, count in zip(_row_bytes(layout), beside, strict=True)
         )
-    found = step.examples * step.lookups * (_PLANNED + _FOUND)
+    finding = step.examples * step.lookups * (_PLANNED + _TOUCHED)
     fast = sum(bytes_ * tier.slots for bytes_, tier in zip(_row_bytes(layout), tiers, strict=True))
     device = {
         "fast": fast,
-        "plans": math.ceil(pages * on_device + found),
+        "plans": math.ceil(pages * on_device + finding),
         **dense,
         "evaluation": math.ceil((SCORED + 1) * scored_page + _SCORED * step.activations),
     }
@@ -170,10 +165,5 @@ def advice(parts: Mapping[str, int], total: int) -> str:
 
 
 def out_of_memory(parts: Mapping[str, int], device: str) -> str:
-    """A sentence about a training that does not fit a GPU, and what would fit.
-
-    Args:
-        parts: Bytes by part, as `memory_estimate` returns them.
-        device: The GPU.
-    """
+    """A sentence about a training that does not fit a GPU, and what would fit."""
     return advice(parts, available_memory(device))

@@ -13,7 +13,7 @@ import torch
 _CUDA_STREAMS = 32  # that PyTorch has in all, and hands out in turn
 
 
-class Event:
+class StreamEvent:
     """A point in the work of a stream, which others can wait for: a CUDA event."""
 
     def __init__(self, event: Any = None) -> None:
@@ -33,12 +33,9 @@ class Event:
 class Stream:
     """A CUDA stream: work on a device in order, beside that of other streams.
 
-    Each has a CUDA stream of its own, as long as there are enough: what another thread
-    asks of a stream while it is recorded would be recorded, too.
-
-    Args:
-        device: The device.
-        current: The stream that the computation is in, instead of one beside it.
+    Each has a CUDA stream of its own, as long as there are enough: work that another thread puts
+    into a stream while it is recorded would be recorded, too. With `current` it is the stream of
+    the computation, instead of one beside it.
     """
 
     _beside: ClassVar[WeakSet[Stream]] = WeakSet()
@@ -55,7 +52,7 @@ class Stream:
             self.cuda = torch.cuda.current_stream(device)
             return
         with Stream._making:
-            used = {one.cuda for one in Stream._beside}
+            used = {stream.cuda for stream in Stream._beside}
             for _ in range(_CUDA_STREAMS):
                 self.cuda = torch.cuda.Stream(device)
                 if self.cuda not in used:
@@ -64,7 +61,7 @@ class Stream:
 
     @staticmethod
     def for_recording(device: torch.device) -> Stream:
-        """The stream that everything is recorded in."""
+        """The stream in which everything is recorded."""
         return Stream._lasting_stream("recording", device)
 
     @staticmethod
@@ -73,40 +70,34 @@ class Stream:
         return Stream._lasting_stream("gradients", device)
 
     @staticmethod
-    def _lasting_stream(what: str, device: torch.device) -> Stream:
-        """Always the same one: libraries keep memory for each stream they were used in."""
+    def _lasting_stream(name: str, device: torch.device) -> Stream:
+        """Always the same one: libraries hold memory for each stream that they used."""
         if device.type != "cuda":
             return Stream(device)
         number = torch.cuda.current_device() if device.index is None else device.index
         with Stream._making:
-            if (what, number) not in Stream._lasting:
-                Stream._lasting[what, number] = Stream(device)
-            return Stream._lasting[what, number]
+            if (name, number) not in Stream._lasting:
+                Stream._lasting[name, number] = Stream(device)
+            return Stream._lasting[name, number]
 
     def used(self) -> AbstractContextManager[Any]:
-        """What is asked of the device in this context is done in the stream."""
+        """A context in which work for the device goes into the stream."""
         return nullcontext() if self.cuda is None else torch.cuda.stream(self.cuda)
 
     def after(self, other: Stream) -> None:
-        """Have what comes in this stream wait for what the current step asked of another so far.
+        """Have later work of this stream wait for the work of the current step in another so far.
 
-        Of the stream of the computation it is the part that is being recorded, if there is one.
+        For the stream of the computation that is the part that is being recorded, if there is one.
         """
         if self.cuda is not None:
-            mine, theirs = self._current(), other._current()
-            mine.wait_stream(theirs)
+            self._current().wait_stream(other._current())
 
     def _current(self) -> Any:
         return torch.cuda.current_stream(self._device) if self._is_current else self.cuda
 
     @contextmanager
     def recording(self, graph: Any, pool: Any) -> Iterator[None]:
-        """Record what is asked of the device in this context, instead of doing it.
-
-        Args:
-            graph: What to record it in.
-            pool: The memory for it.
-        """
+        """A context in which work for the device is recorded in `graph`, in memory of `pool`."""
         before = None if self.cuda is None else torch.cuda.current_stream(self._device)
         try:
             # Other threads go on copying meanwhile.
@@ -115,13 +106,13 @@ class Stream:
             ):
                 yield
         finally:
-            if before is not None:  # a recording that fails leaves its own stream behind
+            if before is not None:  # a recording that fails does not restore the stream
                 torch.cuda.set_stream(before)
 
-    def mark(self) -> Event:
-        """The point that the work asked for so far ends at."""
+    def mark(self) -> StreamEvent:
+        """The point at which the work so far ends."""
         if self.cuda is None:
-            return Event()
+            return StreamEvent()
         event = torch.cuda.Event()
         event.record(self.cuda)
-        return Event(event)
+        return StreamEvent(event)

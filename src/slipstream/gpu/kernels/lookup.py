@@ -42,7 +42,7 @@ def pooled(
 ) -> None:  # fmt: skip
     """Sum the rows of each list in their order, or average them, into one place of `vectors`.
 
-    `slots` are those of all lists, and `offsets` `[capacity + 1]` says where each list begins.
+    `slots` are those of all lists, and `offsets` `[capacity + 1]` is where each list begins.
     Examples outside of `span` get zeros.
     """
     row = Shape(*shape)

@@ -15,7 +15,7 @@ PIECE = 1024
 def read(pages: Tensor, number: Tensor, pieces: Tensor, target: Tensor) -> None:
     """Copy page `number` (one element), which is in several pieces, to `target`; all are int64.
 
-    `pieces` `[pieces, 4]` says for each piece where it begins in the first page, how far away that
+    `pieces` `[pieces, 4]` holds for each piece where it begins in the first page, how far away that
     of the next page is, where it goes, and how long it is: at most `PIECE`.
     """
     if len(pieces):

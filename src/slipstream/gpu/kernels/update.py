@@ -2,8 +2,8 @@
 
 The order of a sum depends on the row's own list of sources alone, not on its slot, on other rows or
 on timing: so the bits are the same for every placement and every run. A short list is summed in
-order. A long one (of a table with three rows, say) is cut into chunks that are summed in parallel,
-and then the sums of its chunks are added: one row must not keep the whole GPU waiting.
+order. A long one (perhaps of a table with three rows) is cut into chunks that are summed in
+parallel, and then the sums of its chunks are added: one row must not keep the whole GPU waiting.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Which lookups of a batch are of rows that are not kept, and where these rows are: compiled.
 
 Kept rows are the first of each table, so most ids need one comparison and nothing else. Of every
-other row two numbers are known, side by side: the step of its last use, and which lookup of that
-step's batch used it first. Those of a batch's rows are far apart in memory, so they are looked at
-only once, when it enters the window. What comes after goes from lookup to lookup.
+other row two numbers are stored, side by side: the step of its last use, and the first lookup of
+that step's batch that used it. Those of a batch's rows are far apart in memory, so they are read
+only once, when the batch enters the window. Later passes go from lookup to lookup.
 """
 
 from __future__ import annotations
@@ -22,58 +22,47 @@ _AT_ONCE = 16  # inputs whose ids are compared together
 
 @compiled
 def scan(
-    ids: Array,
-    inputs: int,
-    capacity: int,
-    limits: Array,
-    starts: Array,
-    sizes: Array,
-    places: Array,
-    rows: Array,
-    bounds: Array,
-) -> int:
+    ids: Array, inputs: int, capacity: int, limits: Array, starts: Array, sizes: Array,
+    places: Array, rows: Array, bounds: Array,
+) -> int:  # fmt: skip
     """Write the lookups of rows that are not kept, of batches that lie side by side.
 
-    If an id is out of range, returns -1 minus a place of one among those of all batches, else 0.
+    `ids` `[inputs, features]` are unsigned, so that a negative one is out of range, too; `inputs`
+    is how many are no padding, and `capacity` the inputs of a batch. `limits` are the numbers of
+    kept rows of each feature's table, of the type of the ids, `starts` where the rows of the table
+    begin, and `sizes` its rows. Outputs: `places` (`input of its batch * features + feature`) and
+    `rows` have room for all ids; `bounds` is where the lookups of each batch begin, and where the
+    last end.
 
-    Args:
-        ids: Unsigned, so that a negative one is out of range, too; `[inputs, features]`.
-        inputs: How many there are; what lies behind them is padding.
-        capacity: Inputs of a batch.
-        limits: How many rows of each feature's table are kept, of the type of the ids.
-        starts: Where the rows of each one's table begin.
-        sizes: Rows of that table.
-        places: Out: `input of its batch * features + feature`; as long as there are ids.
-        rows: Out: the rows; as long.
-        bounds: Out: where the lookups of each batch begin, and the end of the last.
+    If an id is out of range, returns -1 minus its place among the ids of all batches, else 0.
     """
     features = ids.shape[1]
-    # Most tables are small, and all of their rows are kept: there is nothing to find in them.
+    # Of most tables, which are small, all rows are kept.
     some = np.flatnonzero(limits.astype(np.int64) < sizes)
     some_limits, some_starts = limits[some], starts[some]
     ends = np.empty(_AT_ONCE * features, dtype=ids.dtype)
     for k in range(len(ends)):
         ends[k] = sizes[k % features]
     flat = ids.reshape(-1)
-    found, wrong = 0, np.uint8(0)
+    count, wrong = 0, np.uint8(0)
     for batch in range(len(bounds) - 1):
-        bounds[batch] = found
+        bounds[batch] = count
         begin = min(batch * capacity, inputs)
         end = min(begin + capacity, inputs)
         for first in range(begin, end, _AT_ONCE):
             last = min(first + _AT_ONCE, end)
-            mine, here = flat[first * features : last * features], np.uint8(0)
-            for k in range(len(mine)):  # on many of them at a time
-                here |= np.uint8(mine[k] >= ends[k])
-            wrong |= here
+            some_ids, out_of_range = flat[first * features : last * features], np.uint8(0)
+            for k in range(len(some_ids)):  # the compiler compares many at a time
+                out_of_range |= np.uint8(some_ids[k] >= ends[k])
+            wrong |= out_of_range
             for i in range(first, last):
                 for f in range(len(some)):
                     value = ids[i, some[f]]
-                    # Whether it is one is not known ahead: written in any case, it is no branch.
-                    places[found] = (i - begin) * features + some[f]
-                    rows[found] = some_starts[f] + np.int64(value)
-                    found += value >= some_limits[f]
-    bounds[-1] = found
+                    # Written in any case: so there is no branch that the CPU must predict.
+                    places[count] = (i - begin) * features + some[f]
+                    rows[count] = some_starts[f] + np.int64(value)
+                    count += value >= some_limits[f]
+    bounds[-1] = count
     if wrong:
         for k in range(inputs * features):
             if flat[k] >= ends[k % features]:
@@ -82,58 +71,34 @@ def scan(
 
 
 @compiled
-def found(
-    ids: Array,
-    inputs: int,
-    capacity: int,
-    limits: Array,
-    starts: Array,
-    sizes: Array,
-    places: Array,
-    rows: Array,
-    bounds: Array,
-) -> tuple[int, Array, Array]:
-    """As `scan`, with copies of the places and rows that were found: all without the lock."""
+def scan_and_copy(
+    ids: Array, inputs: int, capacity: int, limits: Array, starts: Array, sizes: Array,
+    places: Array, rows: Array, bounds: Array,
+) -> tuple[int, Array, Array]:  # fmt: skip
+    """As `scan`, with copies of the places and rows: all without the interpreter lock."""
     wrong = scan(ids, inputs, capacity, limits, starts, sizes, places, rows, bounds)
     return wrong, places[: bounds[-1]].copy(), rows[: bounds[-1]].copy()
 
 
 @compiled
 def enter(
-    rows: Array,
-    bounds: Array,
-    known: Array,
-    first: int,
-    step: int,
-    room: int,
-    before: Array,
-    again: Array,
-    new: Array,
-    after: Array,
-) -> int:
+    rows: Array, bounds: Array, known: Array, first: int, step: int, room: int, before: Array,
+    again: Array, new: Array, after: Array,
+) -> int:  # fmt: skip
     """The rows of some batches are used at steps from `step` on, in a window from step `first` on.
 
-    Batches behind the first for which there is no room are left out: whether they can use its rows
-    depends on whether it waits for room, or is trained aside.
+    Batches behind the first for which there is no `room` are left out: whether they can use its
+    rows depends on whether it waits for room, or is trained by itself. Returns how many are not
+    left out.
 
-    Args:
-        rows: Of the lookups, not distinct.
-        bounds: Where those of each batch begin, and the end of the last.
-        known: Last use of every row; changed.
-        first: The first step of the window.
-        step: That of the first of these batches.
-        room: For how many rows there is room.
-        before: Out, `[2, lookups]`: the step of the use before within the window, modulo the number
-            of steps, or `NEW`, and which lookup of its batch that was; of the same step for a row
-            that is looked up again.
-        again: For each step, modulo their number, and each of its lookups, whether a later batch
-            uses the row; changed.
-        new: Out: for each how many of its rows no batch before it uses from `first` on.
-        after: Out: the last step after which one of these was sent away, if it is larger: they are
-            not to be read before that has landed.
-
-    Returns:
-        How many batches were not left out.
+    `rows` (not distinct) are those of the lookups, and `bounds` is where those of each batch
+    begin. `known` is the last use of every row; changed. `before` `[2, lookups]` is an output: the
+    step of the use before within the window, modulo the number of steps, or `NEW`, and which lookup
+    of its batch that was; of the same step for a row that is looked up again. `again` is for each
+    step, modulo their number, and each lookup whether a later batch uses the row; changed.
+    `new` is an output: for each batch how many of its rows no batch before it uses from `first` on.
+    `after` is an output: the last step after which one of these was sent away, if it is larger;
+    they must not be read before that write-back has finished.
     """
     steps = len(again)
     for k in range(bounds[0], min(bounds[0] + AHEAD, bounds[-1])):
@@ -141,12 +106,12 @@ def enter(
     for batch in range(len(bounds) - 1):
         count = last = 0
         now, base = step + batch, bounds[batch]
-        mine = rows[base : bounds[batch + 1]]
-        again[now % steps, : len(mine)] = 0
-        for place in range(len(mine)):
+        batch_rows = rows[base : bounds[batch + 1]]
+        again[now % steps, : len(batch_rows)] = 0
+        for place in range(len(batch_rows)):
             if base + place + AHEAD < bounds[-1]:
                 prefetch(known, rows[base + place + AHEAD], 0)
-            row = mine[place]
+            row = batch_rows[place]
             used, at = known[row, USED], known[row, PLACE]
             is_new = used < first
             count += is_new
@@ -170,82 +135,56 @@ def enter(
 @compiled
 def leaving(bounds: Array, before: Array, again: Array, step: int) -> int:
     """How many rows `emit` will send away with the next batches, from step `step` on."""
-    gone, steps = 0, len(again)
+    count, steps = 0, len(again)
     for batch in range(len(bounds) - 1):
         now = (step + batch) % steps
         used, stays = before[0, bounds[batch] : bounds[batch + 1]], again[now]
         for place in range(len(used)):
-            gone += (used[place] != now) & (stays[place] == 0)
-    return gone
+            count += (used[place] != now) & (stays[place] == 0)
+    return count
 
 
 @compiled
 def emit(
-    rows: Array,
-    bounds: Array,
-    before: Array,
-    again: Array,
-    slot_of: Array,
-    step: int,
-    free: Array,
-    n_free: int,
-    slots: Array,
-    fill_rows: Array,
-    fill_slots: Array,
-    fills: Array,
-    evict_rows: Array,
-    evict_slots: Array,
-    evicts: Array,
-) -> int:
+    rows: Array, bounds: Array, before: Array, again: Array, slot_of: Array, step: int, free: Array,
+    n_free: int, slots: Array, fill_rows: Array, fill_slots: Array, fills: Array, evict_rows: Array,
+    evict_slots: Array, evicts: Array,
+) -> int:  # fmt: skip
     """Give the rows of the next batches their slots, and send away those that no later one uses.
 
-    Args:
-        rows: Of the lookups, not distinct.
-        bounds: Where those of each batch begin, and the end of the last.
-        before: As `enter` wrote it.
-        again: As `enter` wrote it.
-        slot_of: As `again`, the slots; changed.
-        step: That of the first of these batches.
-        free: A stack of free slots; changed.
-        n_free: Its height.
-        slots: Out: of the lookups.
-        fill_rows: Out: rows to bring in.
-        fill_slots: Out: their slots.
-        fills: Out: where those of each batch begin, and the end of the last.
-        evict_rows: Out: rows to write back after the step.
-        evict_slots: Out: their slots.
-        evicts: Out: where those of each batch begin, and the end of the last.
-
-    Returns:
-        The height of the stack.
+    `rows` to `again` are as in `enter`; `slot_of` has the slots, as `again`, and is changed. `free`
+    is a stack of free slots of height `n_free`; changed. Outputs: `slots` of the lookups, the rows
+    to bring in and their slots, the rows to write back after the step and their slots; `fills` and
+    `evicts` are where those of each batch begin, and where the last end. Returns the height of the
+    stack.
     """
-    filled = gone = 0
+    filled = evicted = 0
     steps = len(again)
     for batch in range(len(bounds) - 1):
-        fills[batch], evicts[batch] = filled, gone
+        fills[batch], evicts[batch] = filled, evicted
         base, end = bounds[batch], bounds[batch + 1]
         now = (step + batch) % steps
-        mine, stays = slot_of[now], again[now]
+        batch_slots, stays = slot_of[now], again[now]
         for place in range(end - base):
             k = base + place
             if k + AHEAD < end:
                 later = before[0, k + AHEAD]
                 prefetch(slot_of, max(later, 0), before[1, k + AHEAD] if later != NEW else 0)
             used = before[0, k]
-            # Whether it is new or leaves is not known ahead: written in any case, it is no branch.
+            # Written in any case: so there are no branches that the CPU must predict.
             is_new = used == NEW
             n_free -= is_new
             slot = free[n_free] if is_new else slot_of[max(used, 0), before[1, k] * (not is_new)]
             fill_rows[filled] = rows[k]
             fill_slots[filled] = slot
             filled += is_new
-            mine[place] = slot
+            batch_slots[place] = slot
             slots[k - bounds[0]] = slot
-            evict_rows[gone] = rows[k]
-            evict_slots[gone] = slot
-            gone += (used != now) & (stays[place] == 0)
-        for k in range(evicts[batch], gone):
+            evict_rows[evicted] = rows[k]
+            evict_slots[evicted] = slot
+            evicted += (used != now) & (stays[place] == 0)
+        for k in range(evicts[batch], evicted):
             free[n_free] = evict_slots[k]
             n_free += 1
-    fills[-1], evicts[-1] = filled, gone
+    fills[-1], evicts[-1] = filled, evicted
     return n_free

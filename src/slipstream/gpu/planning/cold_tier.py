@@ -1,4 +1,4 @@
-"""The rows of one group that are not kept: when each was last used, and which slots they get."""
+"""The rows of one group that are not kept: their last uses, and the slots that they get."""
 
 from __future__ import annotations
 
@@ -17,17 +17,11 @@ from slipstream.tables.store import in_memory
 
 
 class ColdPlan(NamedTuple):
-    """What a device must be told of one group's rows; all that is not here is kept.
+    """What a device needs to know of one group's rows; all that is not here is kept.
 
-    Args:
-        places: int32: the lookups of rows that are not kept, `input * features + feature`.
-        slots: int32: where these rows are.
-        fill_rows: Rows to bring in before the step.
-        fill_slots: int32: their slots.
-        evict_rows: Rows to write back after it.
-        evict_slots: int32: their slots.
-        many: The plans that were made with this one, all of it; None for a batch aside.
-        at: Which of them it is.
+    `places` (int32) are the lookups of rows that are not kept, `input * features + feature`, and
+    `slots` their slots. `many` are all plans that were made with this one, or None for an oversized
+    batch; `at` is its place among them.
     """
 
     places: Array
@@ -42,32 +36,21 @@ class ColdPlan(NamedTuple):
 
 def plans_of(many: Emitted) -> Iterator[ColdPlan]:
     """The plans of batches that were given their slots together."""
-    cuts = (pairwise(one.tolist()) for one in (many.lookups, many.fills, many.evicts))
+    cuts = (pairwise(bounds.tolist()) for bounds in (many.lookups, many.fills, many.evicts))
     for at, ((a, b), (c, d), (e, f)) in enumerate(zip(*cuts, strict=True)):
         yield ColdPlan(
-            many.places[a:b],
-            many.slots[a:b],
-            many.fill_rows[c:d],
-            many.fill_slots[c:d],
-            many.evict_rows[e:f],
-            many.evict_slots[e:f],
-            many,
-            at,
-        )
+            many.places[a:b], many.slots[a:b], many.fill_rows[c:d], many.fill_slots[c:d],
+            many.evict_rows[e:f], many.evict_slots[e:f], many, at,
+        )  # fmt: skip
 
 
 class ColdTier:
-    """What is known of one group's rows that are not kept.
+    """The rows of one group that are not kept.
 
-    One thread may `emit` batches while another has later ones `enter`: these touch only what is
-    noted of steps behind those that are emitted. All else waits until everything is emitted.
-
-    Args:
-        rows: How many rows the group has.
-        room: Its fast tier.
-        steps: The most steps of which something must be known at once: those that are still to be
-            emitted, and those of the window behind them.
-        settled: Waits until nothing is left to be emitted.
+    One thread may `emit` batches while another has later ones `enter`: these touch only the data of
+    steps behind those that are emitted. All else waits until everything is emitted. `steps` is the
+    largest number of steps whose data is needed at once: those that are still to be emitted, and
+    those of the window behind them. `settled` waits until nothing is left to be emitted.
     """
 
     def __init__(self, rows: int, room: TierSize, steps: int, settled: Callable[[], None]) -> None:
@@ -82,16 +65,10 @@ class ColdTier:
 
     def enter(
         self,
-        rows: Array,
-        bounds: Array,
-        first: int,
-        step: int,
-        room: int,
-        before: Array,
-        new: Array,
-        after: Array,
-    ) -> int:
-        """The rows of some batches are used from `step` on; says of how many that is known.
+        rows: Array, bounds: Array, first: int, step: int, room: int,
+        before: Array, new: Array, after: Array,
+    ) -> int:  # fmt: skip
+        """The rows of some batches are used from `step` on; returns how many batches entered.
 
         Those behind the first for which there is no `room` are left out.
         """
@@ -100,7 +77,7 @@ class ColdTier:
         return cold_kernels.enter(rows, bounds, self._known, first, step, room, *out)
 
     def _widen(self, lookups: int) -> None:
-        """Have room for a batch with so many lookups."""
+        """Make room for a batch with so many lookups."""
         more = lookups - self._again.shape[1]
         if more > 0:
             self._settled()  # what is emitted reads and writes what is replaced here
@@ -108,7 +85,7 @@ class ColdTier:
             self._again, self._slot_of = (np.pad(a, wider) for a in (self._again, self._slot_of))
 
     def oversized_batch(self, rows: Array, before: Array, step: int) -> ColdPlan:
-        """Of a batch that does not fit: those of its rows that are in slots. All leave after it."""
+        """Plan a batch that does not fit: its rows that are in slots. All leave after it."""
         used, at = before
         steps = len(self._slot_of)
         borrowed = (used != cold_kernels.NEW) & (used != step % steps)
@@ -119,35 +96,22 @@ class ColdTier:
         none = np.empty(0, dtype=np.int32)
         return ColdPlan(none, none, rows, slots, rows, slots)
 
-    def leaving(self, found: Scanned, before: Array, step: int) -> int:
+    def leaving(self, lookups: Scanned, before: Array, step: int) -> int:
         """How many rows leave with some batches, before they are given slots."""
-        return cold_kernels.leaving(found.bounds, before, self._again, step)
+        return cold_kernels.leaving(lookups.bounds, before, self._again, step)
 
-    def emit(self, found: Scanned, before: Array, step: int) -> Emitted:
+    def emit(self, scanned: Scanned, before: Array, step: int) -> Emitted:
         """Give the rows of some batches slots; the first of them is that of step `step`."""
-        bounds = found.bounds
+        bounds = scanned.bounds
         n = int(bounds[-1] - bounds[0])
         slots, fill_slots, evict_slots = np.empty((3, n), dtype=np.int32)
-        fill_rows, evict_rows = np.empty((2, n), dtype=found.rows.dtype)
+        fill_rows, evict_rows = np.empty((2, n), dtype=scanned.rows.dtype)
         fills, evicts = np.empty((2, len(bounds)), dtype=np.int64)
         self._n_free = cold_kernels.emit(
-            found.rows,
-            bounds,
-            before,
-            self._again,
-            self._slot_of,
-            step,
-            self._free,
-            self._n_free,
-            slots,
-            fill_rows,
-            fill_slots,
-            fills,
-            evict_rows,
-            evict_slots,
-            evicts,
-        )
-        places, lookups = found.places[bounds[0] : bounds[-1]], bounds - bounds[0]
+            scanned.rows, bounds, before, self._again, self._slot_of, step, self._free,
+            self._n_free, slots, fill_rows, fill_slots, fills, evict_rows, evict_slots, evicts,
+        )  # fmt: skip
+        places, lookups = scanned.places[bounds[0] : bounds[-1]], bounds - bounds[0]
         return Emitted(
             places, slots, lookups, fill_rows, fill_slots, fills, evict_rows, evict_slots, evicts
         )

@@ -1,4 +1,4 @@
-"""Plans that a device finishes: it finds kept rows and what is touched, the host all the rest."""
+"""Plans that a device finishes: it finds kept rows and touched rows, the host plans the rest."""
 
 from __future__ import annotations
 
@@ -37,14 +37,7 @@ _MOST_ROWS = 2**31
 def device_finds_rows(
     config: Config, layout: Layout, singles: Sequence[str], tier_sizes: Sequence[TierSize]
 ) -> bool:
-    """Whether a GPU computes the slots of the rows that stay in these tiers from their ids.
-
-    Args:
-        config: Of the run.
-        layout: Tables and features.
-        singles: The names of the single columns, in order.
-        tier_sizes: The fast tier of each group.
-    """
+    """Whether a GPU computes the slots of the rows that stay in these tiers from their ids."""
     return uses_gpu(config, tier_sizes) and can_finish(layout, singles, tier_sizes)
 
 
@@ -63,22 +56,15 @@ def can_finish(layout: Layout, singles: Sequence[str], tier_sizes: Sequence[Tier
 class DevicePlacement:
     """Plans which rows come and go, as `Tiered` does with kept rows that stay the same.
 
-    Args:
-        layout: Tables and features, for which `can_finish` holds.
-        singles: The names of the columns in the block of single ids, in order.
-        tier_sizes: The fast tier of each group.
-        window: The most batches to look ahead, the current one among them.
-        cold: Plans the rows that do not stay; None makes one without threads.
+    `can_finish` must hold for the layout. `window` is the most batches to look ahead, the current
+    one among them. `cold` plans the rows that do not stay; None makes a planner without threads.
     """
 
     def __init__(
         self,
-        layout: Layout,
-        singles: Sequence[str],
-        tier_sizes: Sequence[TierSize],
-        window: int,
+        layout: Layout, singles: Sequence[str], tier_sizes: Sequence[TierSize], window: int,
         cold: ColdPlanner | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._tier_sizes = tier_sizes
         self._resident = NoCache(layout, singles)
         self._cold = cold or ColdPlanner(layout, singles, tier_sizes, window)
@@ -88,21 +74,20 @@ class DevicePlacement:
 
     @property
     def on_read(self) -> OnRead | None:
-        """What to find out of batches as soon as they are read."""
+        """The function that scans batches as soon as they are read."""
         return self._cold.on_read
 
     def resident_rows(self) -> Sequence[RowSlots]:
         """The rows that stay, their slots, and how the device finds them."""
-        made = []
-        for tier_size, kept in zip(self._tier_sizes, self._cold.kept, strict=True):
-            assert kept is not None, "only for tiers whose plans a device can finish"
-            columns, limits, bases = (
-                torch.from_numpy(one).int() for one in (kept.columns, kept.limits, kept.bases)
-            )
-            tables = (torch.from_numpy(one) for one in (kept.starts, kept.sizes))
+        resident = []
+        for tier_size, rows in zip(self._tier_sizes, self._cold.kept_rows, strict=True):
+            assert rows is not None, "only for tiers whose plans a device can finish"
+            numbers = (rows.columns, rows.limits, rows.bases)
+            columns, limits, bases = (torch.from_numpy(array).int() for array in numbers)
+            tables = (torch.from_numpy(array) for array in (rows.starts, rows.sizes))
             numbered = KeptPrefix(columns, limits, bases, *tables)
-            made.append(RowSlots(tier_size.keep, np.arange(len(tier_size.keep)), numbered))
-        return made
+            resident.append(RowSlots(tier_size.keep, np.arange(len(tier_size.keep)), numbered))
+        return resident
 
     def place(
         self, batches: Batches, step: int, *, update: bool, row_filter: RowFilter | None = None
@@ -111,44 +96,44 @@ class DevicePlacement:
         if not update or row_filter is not None:  # a device moves every row that a batch needs
             yield from self._whole.place(batches, step, update=update, row_filter=row_filter)
             return
-        kept = [len(tier_size.keep) for tier_size in self._tier_sizes]
-        # What is left half-way ends its threads at once: it does not wait to be forgotten.
+        counts = [len(tier_size.keep) for tier_size in self._tier_sizes]
+        # Closed half-way, it ends its threads at once.
         with closing(self._cold.place(batches, step)) as placed:
             for batch, groups, after, oversized_batch in placed:
                 if oversized_batch:
                     yield Placed(batch, self._oversized_batch(batch, groups), after)
                     continue
-                plans = (_plan(one, rows) for one, rows in zip(groups, kept, strict=True))
+                plans = (_plan(group, count) for group, count in zip(groups, counts, strict=True))
                 yield Placed(batch, tuple(plans), after)
 
     def _oversized_batch(self, batch: Batch, groups: Sequence[ColdPlan]) -> tuple[GroupPlan, ...]:
         """The plans of a batch that is trained in the slow tier."""
-        made = []
+        plans = []
         whole = self._resident.plan(batch.ids, batch.lists, batch.n_valid)
-        for group, one, tier_size in zip(whole, groups, self._tier_sizes, strict=True):
+        for group, cold, tier_size in zip(whole, groups, self._tier_sizes, strict=True):
             assert group.touched is not None, "it is planned for training"
             rows = group.touched.rows.numpy()
             at = np.searchsorted(tier_size.keep, rows)
             stays = np.append(tier_size.keep, -1)[at] == rows
             borrowed = RowSlots(
-                np.concatenate([rows[stays], one.fill_rows]),
-                np.concatenate([at[stays], one.fill_slots]),
+                np.concatenate([rows[stays], cold.fill_rows]),
+                np.concatenate([at[stays], cold.fill_slots]),
             )
-            evict = RowSlots(one.evict_rows, one.evict_slots)
-            kept = len(tier_size.keep)
-            made.append(replace(group, evict=evict, borrowed=borrowed, needs=len(rows), kept=kept))
-        return tuple(made)
+            evict, n_kept = RowSlots(cold.evict_rows, cold.evict_slots), len(tier_size.keep)
+            plan = replace(group, evict=evict, borrowed=borrowed, needs=len(rows), kept=n_kept)
+            plans.append(plan)
+        return tuple(plans)
 
 
-def _plan(plan: ColdPlan, kept: int) -> GroupPlan:
-    assert plan.many is not None, "it is not aside"
+def _plan(plan: ColdPlan, n_kept: int) -> GroupPlan:
+    assert plan.many is not None, "an oversized batch has another plan"
     return quick(
         GroupPlan,
         slots=_NO_SLOTS,
         lists={},
         fill=RowSlots(plan.fill_rows, plan.fill_slots),
         evict=RowSlots(plan.evict_rows, plan.evict_slots),
-        kept=kept,
+        kept=n_kept,
         cold=ColdLookups(plan.places, plan.slots, plan.many, plan.at),
     )
 

@@ -14,34 +14,31 @@ from slipstream.pipeline.strategies import strategy_of
 from slipstream.skip import rule_choice
 
 READERS = 5
-"""Threads that read inputs for a GPU, and look at them."""
+"""Threads that read inputs for a GPU, and scan them."""
 READ_AHEAD = READERS + 2
-"""Times as many batches are read ahead as are at once."""
+"""Blocks of batches that are read ahead."""
 RECORDED = 16
 """The most steps that one recording has."""
-# What travels to a GPU together: every hand-over from thread to thread costs as much as some steps.
+# The size of a bundle: handing it from thread to thread costs as much as some steps.
 _TOGETHER_BATCHES, _TOGETHER_INPUTS = 64, 1 << 18
-# Where inputs are skipped all that is under way is decided before: in shorter runs it is less.
+# Where inputs are skipped, a batch is decided before it is read: shorter runs have less in flight.
 _JUDGED = (_TOGETHER_INPUTS, 1 << 16)
-_BUNDLES = 3  # times as many batches are in the window of a GPU as travel together
-# Of batches on their way to a GPU: those that wait for the window or are given slots, and those
-# that travel or whose results are looked at. Measured on an H200: so many blocks of page-locked
-# memory were from 6 % too few to 12 % too many at batch 16,384, and 7 to 11 % too many at 2,048.
+_BUNDLES = 3  # in the window of a GPU
+# Blocks of batches that wait for the window or for slots, and bundles that travel or whose results
+# are read. Measured on an H200: the sum was from 6 % too few to 12 % too many blocks of page-locked
+# memory at batch 16,384, and 7 to 11 % too many at 2,048.
 _READS_PLANNED, _BUNDLES_HELD = 8, 6
-_LATEST = 0.1  # of a run: what is skipped is decided ahead by no more, where that is left open
-_MOST_SKIPPED = 0.75  # that there is room for from the start
+_LATEST = 0.1  # of a run: the longest lag that is chosen for skip decisions
+_MOST_SKIPPED = 0.75  # the largest skip share that has room from the start
 _READ = 4  # batches that are read ahead of those being planned, where no thread plans
 
 
 class LoaderOptions(NamedTuple):
     """How a loader reads the batches of a training.
 
-    Args:
-        threads: Threads that read.
-        ahead: Batches that are read before they are needed.
-        at_once: The most batches that are read at a time; None lets the loader choose.
-        pin_memory: Whether batches are in page-locked memory.
-        reads: Blocks that are in memory at the same time, each of `at_once` batches; 0 is unknown.
+    `ahead` is how many batches are read before they are needed, and `at_once` the most that are
+    read at a time; None lets the loader choose. `reads` is how many blocks of `at_once` batches are
+    in memory at the same time; 0 is unknown.
     """
 
     threads: int = 1
@@ -52,7 +49,7 @@ class LoaderOptions(NamedTuple):
 
 
 def kernels_for(config: Config, tier_sizes: Sequence[TierSize] | None) -> str:
-    """Which kernels move rows: those of a GPU where the fast tier is in its memory."""
+    """Which kernels update rows: those of a GPU where the fast tier is in its memory."""
     return "cpu" if tier_sizes is None or config.device == "cpu" else "gpu"
 
 
@@ -67,16 +64,15 @@ def plans_in_threads(config: Config, tier_sizes: Sequence[TierSize] | None) -> b
 
 
 def plans_ahead(config: Config, tier_sizes: Sequence[TierSize] | None) -> int:
-    """How many times a thread of its own has plans ready for a GPU; 0 plans between the steps."""
+    """How many bundles of plans a thread has ready for a GPU; 0 plans between the steps."""
     return 0 if _waits(config) or kernels_for(config, tier_sizes) != "gpu" else PREPARED
 
 
 def skip_lag(config: Config, inputs: int) -> int:
-    """Batches from a decision on what is skipped to its effect: those that are read by then.
+    """Batches from a skip decision to its effect: those that are read by then.
 
-    Threads that plan ahead want many. In a run of few inputs, where decisions would come to
-    nothing, they have what they cannot do without; where that is still far more than without
-    threads, there are none.
+    Threads that plan ahead want many. A run of few examples, where decisions would have no effect,
+    gets the least possible; where that is still far more than without threads, no threads are used.
     """
     if config.skip.lag is not None:
         return config.skip.lag
@@ -86,19 +82,15 @@ def skip_lag(config: Config, inputs: int) -> int:
         return short
     for bundle_inputs in _JUDGED:
         least = max(_lag_ahead(config, bundle_inputs), short)
-        # What may wait between the threads.
-        more = (
-            least
-            + _BUNDLES * _together(config, bundle_inputs)
-            + 2 * _read_at_once(config, bundle_inputs)
-        )
+        bundles = _BUNDLES * _together(config, bundle_inputs)  # these may wait between the threads
+        more = least + bundles + 2 * _read_at_once(config, bundle_inputs)
         if more <= latest:
             return more
     return least if least <= max(latest, 2 * short) else short
 
 
 def least_skip_lag(config: Config) -> int:
-    """Batches that are planned ahead of a step in any case, for which a decision comes too late."""
+    """Batches that are always planned ahead of a step, for which a decision comes too late."""
     return _window_given(config) + 1 + PREPARED
 
 
@@ -115,22 +107,18 @@ def least_ordering_lag(config: Config, order: InputOrder) -> int:
 def _lag_ahead(config: Config, bundle_inputs: int) -> int:
     """Batches for which a decision comes too late where threads plan ahead; rather a few more.
 
-    The window, plans that are asked for together, those that travelled before and need not be done,
-    and what is read at once of which only some is needed; the last twice.
-
-    Args:
-        config: Of the run.
-        stride: Inputs that travel together.
+    These are the window, plans that are prepared together and those before them that need not be
+    done, and batches that are read at once of which only some are needed; the last two twice.
     """
     together, read = _together(config, bundle_inputs), _read_at_once(config, bundle_inputs)
     return _window(config, bundle_inputs) + 2 * together + 2 * read
 
 
 def _waits(config: Config) -> bool:
-    """Whether no thread plans ahead, since batches are decided on the way.
+    """Whether no thread plans ahead, since batches are decided between steps.
 
-    An order that waits for a loss knows of a few batches alone, and so does a rule that decides
-    what is skipped, if the lag was given and is short.
+    An order that waits for a loss knows only a few batches, and so does a skip rule with a short
+    lag.
     """
     if strategy_of(config).ordering == "apart":
         return True
@@ -146,7 +134,7 @@ def window_of(config: Config) -> int:
 
 
 def _window_given(config: Config) -> int:
-    """The window that the configuration asks for, or the strategy."""
+    """The window of the configuration, or that of the strategy."""
     tier = strategy_of(config).placement
     return 0 if tier is None else config.placement.window or tier.window
 
@@ -164,8 +152,8 @@ def _window(config: Config, bundle_inputs: int | None = None) -> int:
 def together(config: Config, tier_sizes: Sequence[TierSize] | None) -> int:
     """How many plans travel to a GPU together.
 
-    Rows that a plan waits for left a window before it, less what is read at once: that is at least
-    two times as many plans. So while some are stepped through, the rows of the next are read.
+    The rows that a plan waits for left one window earlier, less the batches that are read at once:
+    that is at least two bundles. So while one bundle is trained, the rows of the next are read.
     """
     return _together(config) if plans_ahead(config, tier_sizes) else 1
 
@@ -181,22 +169,22 @@ def _most_together(config: Config, bundle_inputs: int | None = None) -> int:
 
 
 def _bundle_inputs(config: Config) -> int:
-    """Inputs that travel together at most: where some are skipped, as many as the lag allows."""
+    """The most inputs that travel together: where some are skipped, as many as the lag allows."""
     lag = config.skip.lag
     if strategy_of(config).skipping == "none" or lag is None:
         return _TOGETHER_INPUTS
-    return next((one for one in _JUDGED if lag >= _lag_ahead(config, one)), _JUDGED[-1])
+    return next((size for size in _JUDGED if lag >= _lag_ahead(config, size)), _JUDGED[-1])
 
 
 def _whole(plans: int) -> int:
-    """So many plans that no step is left over beside whole recordings."""
+    """Plans rounded down to whole recordings, if there are enough for one."""
     return plans if plans < RECORDED else plans - plans % RECORDED
 
 
 def colder(config: Config) -> float:
-    """How many times as many rows of a batch may have to come for it once inputs are skipped.
+    """How many times as many rows a batch may need to fetch once examples are skipped.
 
-    A rule may skip inputs that need none: then those that are left need all of them.
+    A rule may skip the examples that need no rows: then the others need all of them.
     """
     chosen = strategy_of(config)
     if not rule_choice(chosen.skipping, config.skip.options, chosen.ordering).skips_hot_first:
@@ -206,7 +194,7 @@ def colder(config: Config) -> float:
 
 
 def read_at_once(config: Config, tier_sizes: Sequence[TierSize] | None) -> int:
-    """How many batches are read and planned at once: all that travel together, if not too large."""
+    """How many batches are read and planned at once: a bundle, if it is not too large."""
     return _read_at_once(config) if plans_ahead(config, tier_sizes) else 1
 
 
@@ -228,7 +216,7 @@ def loader_options(
 
 
 def reads_held(config: Config, tier_sizes: Sequence[TierSize] | None, inputs: int) -> int:
-    """How often what is read at once is in memory at the same time, in a run of so many inputs."""
+    """How many blocks that were read at once are in memory, in a run of so many inputs."""
     read, steps = read_at_once(config, tier_sizes), math.ceil(inputs / config.batch_size)
     batches = window_of(config) + _BUNDLES_HELD * together(config, tier_sizes)
     batches += (READ_AHEAD + _READS_PLANNED) * read
@@ -238,14 +226,7 @@ def reads_held(config: Config, tier_sizes: Sequence[TierSize] | None, inputs: in
 def read_ahead_bytes(
     config: Config, tiers: Sequence[TierSize] | None, example_bytes: float, examples: int
 ) -> int:
-    """Page-locked blocks of batches for a GPU: read, planned and in transfer. 0 on the CPU.
-
-    Args:
-        config: The configuration.
-        tiers: The fast tier of each group; None if rows stay on the host.
-        example_bytes: Bytes of an example in a batch.
-        examples: Examples of the whole run.
-    """
+    """Page-locked blocks of batches for a GPU: read, planned and in transfer. 0 on the CPU."""
     if not plans_ahead(config, tiers):
         return 0
     block = example_bytes * config.batch_size * read_at_once(config, tiers)

@@ -15,17 +15,7 @@ from slipstream.tables.plan import Plan
 
 
 class PlanQueue:
-    """Has an engine fetch what coming steps need.
-
-    Args:
-        config: Of the run.
-        tier_sizes: The fast tier of each group, if there is one.
-        engine: Steps through the plans.
-        total: Inputs of the whole run.
-        foresee: Says of each plan, in the order of their steps, and of where it begins, whether
-            its step must be the last of those that are stepped through together; None says so of
-            no plan.
-    """
+    """Has an engine prepare coming plans; the arguments are those of `prepared_plans`."""
 
     def __init__(
         self,
@@ -35,25 +25,14 @@ class PlanQueue:
         total: int,
         foresee: Callable[[Plan, int], bool] | None = None,
     ) -> None:
-        self._config, self._tier_sizes, self._engine, self._total = (
-            config,
-            tier_sizes,
-            engine,
-            total,
-        )
-        self._foresee = foresee
+        self._config, self._tier_sizes = config, tier_sizes
+        self._engine, self._total, self._foresee = engine, total, foresee
         every = (config.early_stopping.every_inputs, config.checkpoint.every_inputs)
-        self._every = [one for one in every if one is not None]
+        self._every = [inputs for inputs in every if inputs is not None]
         self._scored = [share * total for share in config.evaluate.at]
 
     def plans(self, plans: Iterator[Plan], position: int, stack: ExitStack) -> Iterator[list[Plan]]:
-        """Plans that are stepped through together, with what they need on its way.
-
-        Args:
-            plans: The plans; where there are threads, nobody else may ask for any.
-            position: Where the first of them begins.
-            stack: Ends the threads.
-        """
+        """Plans that are stepped through together, once the engine prepares them."""
         ahead = plan_ahead.plans_ahead(self._config, self._tier_sizes)
         stack.enter_context(low_latency_interpreter())
         together = self._together(plans, position)
@@ -65,7 +44,7 @@ class PlanQueue:
     def _together(self, plans: Iterator[Plan], position: int) -> Generator[list[Plan], None, None]:
         """Plans that go to a device together: something can be due only after the last of them.
 
-        One without inputs goes alone: nothing is trained in its step.
+        A plan without inputs goes alone: nothing is trained in its step.
         """
         many = plan_ahead.together(self._config, self._tier_sizes)
         some: list[Plan] = []
@@ -90,10 +69,8 @@ class PlanQueue:
 
     def _will_be_due(self, before: int, position: int) -> bool:
         """Whether a step between two positions is followed by a score or a checkpoint."""
-        for every in self._every:
-            if crossed(before, position, every):
-                return True
-        return any(before < one <= position for one in self._scored)
+        due = any(crossed(before, position, every) for every in self._every)
+        return due or any(before < scored <= position for scored in self._scored)
 
     def _sent(self, plans: Generator[list[Plan], None, None]) -> Iterator[list[Plan]]:
         with closing(plans):
@@ -102,7 +79,7 @@ class PlanQueue:
                 yield some
 
     def _factor(self, plan: Plan) -> float:
-        """Of all learning rates in the step of a plan."""
+        """The factor of all learning rates in the step of a plan."""
         return rate(self._config.schedule, plan.next_position, self._total)
 
 

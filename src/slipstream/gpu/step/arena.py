@@ -1,4 +1,4 @@
-"""The fast tier in the memory of a device: its rows are looked up and moved as packed plans say."""
+"""The fast tier in the memory of a device: its rows are looked up and updated by packed plans."""
 
 from __future__ import annotations
 
@@ -24,13 +24,7 @@ _FILL, _EVICT, _COLD = (COUNTS.index(name) for name in ("fill", "evict", "cold")
 
 
 class Arena:
-    """The slots of every group.
-
-    Args:
-        layout: Tables and features.
-        slots: How many each group has.
-        device: Where they are.
-    """
+    """The slots of every group on a device; `slots` is how many each group has."""
 
     def __init__(self, layout: Layout, slots: Sequence[int], device: torch.device) -> None:
         if max(slots, default=0) >= _MOST:
@@ -59,17 +53,17 @@ class Arena:
     @property
     def bytes(self) -> int:
         """Memory of all slots."""
-        return sum(one.nbytes for one in self.records)
+        return sum(records.nbytes for records in self.records)
 
-    def number(self, kept: Sequence[RowSlots]) -> None:
-        """Be told which rows the device finds by their ids, for plans that it finishes."""
-        self.numbered = [moves.numbered for moves in kept if moves.numbered is not None]
+    def number(self, resident: Sequence[RowSlots]) -> None:
+        """Set which rows the device finds by their ids, for plans that it finishes."""
+        self.numbered = [moves.numbered for moves in resident if moves.numbered is not None]
         self._numbered = [
-            KeptPrefix(*(one.to(self.device) for one in some)) for some in self.numbered
+            KeptPrefix(*(array.to(self.device) for array in prefix)) for prefix in self.numbered
         ]
 
     def arrive(self, plan: Packed) -> None:
-        """Put the rows that came into their slots."""
+        """Put the rows that arrived into their slots."""
         for number, records in enumerate(self.records):
             count = plan[f"{number}.counts"][_FILL : _FILL + 1]
             copy_rows.put(records, plan[f"{number}.fill"], count, plan[f"{number}.staged"])
@@ -79,22 +73,13 @@ class Arena:
         for number, numbered in enumerate(self._numbered):
             if f"{number}.cold_places" not in plan:
                 continue
-            mine = {
-                name: plan[f"{number}.{name}"]
-                for name in ("cold_places", "cold_slots", "counts", "slots")
-            }
-            placing.place(
-                plan["ids"],
-                plan["n_valid"],
-                *numbered[:3],
-                mine["cold_places"],
-                mine["cold_slots"],
-                mine["counts"][_COLD : _COLD + 1],
-                mine["slots"],
-            )
+            cold = (plan[f"{number}.{name}"] for name in ("cold_places", "cold_slots"))
+            count = plan[f"{number}.counts"][_COLD : _COLD + 1]
+            ids = (plan["ids"], plan["n_valid"], *numbered[:3])
+            placing.place(*ids, *cold, count, plan[f"{number}.slots"])
 
     def touch(self, plan: Packed) -> None:
-        """Find what the rows of a batch are moved by, in a plan that the device finishes."""
+        """Find the rows that a batch updates, in a plan that the device finishes."""
         for number in range(len(self._numbered)):
             if f"{number}.cold_places" not in plan:
                 continue
@@ -103,12 +88,12 @@ class Arena:
             touched_rows.touch(plan[f"{number}.slots"], self._places[number], features, *out)
 
     def count(self, plan: Packed, out: Packed) -> None:
-        """Say how many rows a batch moves, once that was found."""
+        """Copy how many rows a batch updates to the results."""
         for number in range(len(self.records)):
             out[f"{number}.touched"].copy_(plan[f"{number}.counts"][:1])
 
     def leave(self, plan: Packed, out: Packed) -> None:
-        """Copy the rows that leave to where they are taken from."""
+        """Copy the rows that leave to the results."""
         for number, records in enumerate(self.records):
             count = plan[f"{number}.counts"][_EVICT : _EVICT + 1]
             copy_rows.take(records, plan[f"{number}.evict"], count, out[f"{number}.left"])
@@ -116,15 +101,10 @@ class Arena:
     def lookup(
         self, plan: Packed, frame: Frame | None = None, *, in_slots: bool = False
     ) -> Embedded:
-        """The vectors of the inputs in a frame: leaves that collect gradients.
+        """The vectors of the inputs in a frame (None: of the batch): leaves that collect gradients.
 
-        Those that are not of its part have zeros.
-
-        Args:
-            plan: The plan of the batch.
-            frame: The frame; None is the whole batch.
-            in_slots: Only say where rows are, for a model that reads them by itself; all features
-                are single then.
+        Examples that are not of its part have zeros. With `in_slots` the result only has the places
+        of rows, for a model that reads them by itself; all features are single then.
         """
         frame = frame or whole(len(plan["labels"]))
         span = plan["spans"][frame.span]
@@ -132,22 +112,24 @@ class Arena:
         vectors, sequences, lengths, where = [], {}, {}, []
         for number, group in enumerate(self.layout.groups):
             shape, records = self.shapes[number], self.records[number]
-            made = torch.empty(
+            looked_up = torch.empty(
                 (inputs, len(group.features), group.dim), dtype=shape.dtype, device=self.device
             )
             slots = plan[f"{number}.slots"][:, frame.inputs]
             if in_slots:
-                assert len(slots) == len(group.features), "lists are no rows that lie in a slot"
+                assert len(slots) == len(group.features), "a list has no slot of its own"
                 where.append(InSlots(records, slots, span, shape))
             else:
-                lookup.singles(records, slots, self._places[number], span, made, list(shape))
+                lookup.singles(records, slots, self._places[number], span, looked_up, list(shape))
             for place, n in enumerate(group.features):
                 kind = self.layout.features[n].kind
                 if kind != "single":
                     offsets = plan[f"{number}.offsets {n}"][frame.bounds]
                     lists = (plan[f"{number}.values {n}"], offsets)
-                    lookup.pooled(records, *lists, span, made, place, kind == "mean", list(shape))
-            vectors.append(made.requires_grad_())
+                    lookup.pooled(
+                        records, *lists, span, looked_up, place, kind == "mean", list(shape)
+                    )
+            vectors.append(looked_up.requires_grad_())
             for n in group.sequences:
                 offsets = plan[f"{number}.offsets {n}"][frame.bounds]
                 length = self.layout.features[n].length
@@ -158,18 +140,17 @@ class Arena:
                 lookup.steps(records, values, offsets, span, steps, list(shape))
                 sequences[n], lengths[n] = steps.requires_grad_(), offsets.diff().long()
         order = self.layout.sequences
-        steps_of, lengths_of = (tuple(one[n] for n in order) for one in (sequences, lengths))
+        steps_of, lengths_of = (
+            tuple(by_feature[n] for n in order) for by_feature in (sequences, lengths)
+        )
         return Embedded(tuple(vectors), steps_of, lengths_of, tuple(where))
 
     def move(
         self, plan: Packed, parts: Sequence[Embedded], frames: Sequence[Frame] | None = None
     ) -> None:
-        """Move the rows by the gradients that the lookups of all parts have collected.
+        """Update the rows by the gradients that the lookups of all parts have collected.
 
-        Args:
-            plan: The plan.
-            parts: What was looked up.
-            frames: For each of them its frame; None for a batch in one part.
+        `frames` has the frame of each part; None is for a batch in one part.
         """
         frames = frames or [whole(len(plan["labels"]))]
         for number, group in enumerate(self.layout.groups):
@@ -210,9 +191,9 @@ class Arena:
 
 def _joined(leaves: Sequence[Tensor], frames: Sequence[Frame]) -> Tensor:
     """The gradient of a whole batch: where frames share inputs, all but one have zeros."""
-    found = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves]
-    total = found[0]
-    for gradient, frame in zip(found[1:], frames[1:], strict=True):
+    gradients = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves]
+    total = gradients[0]
+    for gradient, frame in zip(gradients[1:], frames[1:], strict=True):
         shared = len(total) - frame.first
         total = torch.cat([total, gradient[shared:]])
         total[frame.first : frame.first + shared] += gradient[:shared]

@@ -1,7 +1,7 @@
-"""Where the parts of a batch are trained: each in a frame that has one of a few sizes.
+"""Frames: stretches of a batch of one of a few sizes, in which its parts are trained.
 
 Sizes in a recording are fixed, and those of parts are not. So a part is trained with some inputs
-beside its own, which its span leaves out: their vectors are zero, and so are their gradients.
+next to it, which its span leaves out: their vectors are zero, and so are their gradients.
 """
 
 from __future__ import annotations
@@ -17,13 +17,7 @@ SIZES = 8
 
 
 class Frame(NamedTuple):
-    """Inputs in a row of a batch, all of one part among them.
-
-    Args:
-        number: Which frame of the batch.
-        first: The first input.
-        end: The one after the last.
-    """
+    """Inputs `first` to `end` of a batch, among them all of one part; `number` counts frames."""
 
     number: int
     first: int
@@ -36,12 +30,12 @@ class Frame(NamedTuple):
 
     @property
     def span(self) -> slice:
-        """The place of its two numbers among those that `spans` gives."""
+        """The place of its two numbers in the result of `spans`."""
         return slice(2 * self.number, 2 * self.number + 2)
 
     @property
     def bounds(self) -> slice:
-        """Where the lists of these inputs begin, and the end of the last."""
+        """The places of the bounds of lists of these inputs."""
         return slice(self.first, self.end + 1)
 
 
@@ -51,7 +45,7 @@ Frames = tuple[Frame, ...]
 
 @cache
 def _in_one(capacity: int) -> Frames:
-    """The only frame of a batch in one part, always the same one."""
+    """The only frame of a batch in one part, always the same object."""
     return (whole(capacity),)
 
 
@@ -63,21 +57,21 @@ def whole(capacity: int) -> Frame:
 def frames(plan: Plan) -> Frames:
     """The frame of each part that has inputs: the smallest that holds it, at its end of the batch.
 
-    Every input is in one of them at least.
+    Together they cover the batch.
     """
     if not plan.parts:
         return _in_one(plan.capacity)
     smallest = -(-plan.capacity // SIZES)
-    made = []
+    all_frames = []
     for number, (first, last) in enumerate(_parts(plan)):
         size = min(-(-(last - first) // smallest) * smallest, plan.capacity)
         begin = min(first, plan.capacity - size)
-        made.append(Frame(number, begin, begin + size))
-    return tuple(made)
+        all_frames.append(Frame(number, begin, begin + size))
+    return tuple(all_frames)
 
 
 def spans(plan: Plan) -> list[int]:
-    """Where in each frame its part begins, and the end of the part: two numbers for each."""
+    """Where in each frame its part begins and ends: two numbers for each."""
     if not plan.parts:
         return [0, plan.capacity]
     pairs = zip(_parts(plan), frames(plan), strict=True)

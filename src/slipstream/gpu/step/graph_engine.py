@@ -1,9 +1,9 @@
-"""The step on a device: everything of it is one recording, replayed for every batch.
+"""The step on a device: all of it is one recording, replayed for every batch.
 
-A step reads its plan from one block and leaves what it gives in another, both always the same.
-The first steps run as they come, which compiles what they need; then one is recorded. Recorded or
-not, it is the same work in the same order, and so are the bits. Batches in several parts have a
-recording for each choice of frames that comes up often enough.
+A step reads its plan from one block and writes its results to another, both always the same. The
+first steps run directly, which compiles their kernels; then one is recorded. Recorded or not, it is
+the same work in the same order, and so are the bits. Batches in several parts have a recording for
+each choice of frames that is frequent enough.
 """
 
 from __future__ import annotations
@@ -46,15 +46,9 @@ _BEFORE_RECORDING = 3
 class GraphEngine(Engine):
     """Embedding tables with their fast tier on a device, and a dense part there.
 
-    Args:
-        tables: The rows on the host.
-        dense: The dense part.
-        arena: The fast tier.
-        carrier: Carries rows and plans.
-        parts: Parts of a batch.
-        record: Whether to record steps where that is possible.
-        on_message: Called with a sentence that a user should see.
-        loss: What is made smaller; any but our own is for batches in one part.
+    `parts` is the number of parts of a batch; any loss but ours is for batches in one part.
+    `record` is whether to record steps where that is possible, and `on_message` is called with a
+    sentence for the user.
     """
 
     returns_results_first = False
@@ -72,14 +66,10 @@ class GraphEngine(Engine):
         loss: Loss = weighted_loss,
     ) -> None:
         super().__init__(tables, dense)
-        assert parts == 1 or loss is weighted_loss, "other losses know nothing of parts"
+        assert parts == 1 or loss is weighted_loss, "only our loss can be computed in parts"
         self._loss = loss
-        self._arena, self._carrier, self._parts, self._on_message = (
-            arena,
-            carrier,
-            parts,
-            on_message,
-        )
+        self._arena, self._carrier, self._parts = arena, carrier, parts
+        self._on_message = on_message
         self._record = record and arena.device.type == "cuda"
         self._side, self._recorder = Stream(arena.device), Stream.for_recording(arena.device)
         self._cursor: PageCursor | None = None
@@ -102,7 +92,7 @@ class GraphEngine(Engine):
         self._carrier.prepare([QueuedPlan(plan, by, self._number(plan)) for plan, by in plans])
 
     def stop_preparing(self) -> None:
-        """No plan is prepared any more: a thread that waits to do so is told."""
+        """Prepare no more plans; a thread that waits to do so continues."""
         self._carrier.stop()
 
     def _number(self, plan: Plan) -> int:
@@ -114,11 +104,11 @@ class GraphEngine(Engine):
         return self._trained
 
     def step(self, plan: Plan) -> Iterator[StepResult]:
-        """Step through a plan that was prepared; gives what earlier steps said by now."""
+        """Make the step of a prepared plan, and return results of steps that have finished."""
         yield from self.step_all([plan])
 
     def step_all(self, plans: Sequence[Plan]) -> Iterator[StepResult]:
-        """Step through plans that were prepared together; gives what steps have said by now."""
+        """Make the steps of plans prepared together, and return results of finished steps."""
         done = 0
         while done < len(plans):
             if plans[done].oversized_batch:
@@ -127,22 +117,22 @@ class GraphEngine(Engine):
                 continue
             bundle = self._carrier.arrive(plans[done])
             outcome, cursor = self._begin(bundle)
-            self._run(cursor, [frames(one) for one in bundle.plans])
-            self._flat.step_number = [self._numbers.pop(one.step) for one in bundle.plans][-1]
+            self._run(cursor, [frames(plan) for plan in bundle.plans])
+            self._flat.step_number = [self._numbers.pop(plan.step) for plan in bundle.plans][-1]
             self._carrier.leave(bundle, outcome)
             done += len(bundle.plans)
         yield from _with_examples(self._carrier.done())
 
     def skip_step(self, plan: Plan) -> None:
-        """Do what a plan without inputs asks for: rows may come and go, nothing is trained."""
+        """Move the rows of a plan without inputs; nothing is trained."""
         bundle = self._carrier.arrive(plan)
         assert bundle.plans == [plan], "a plan without inputs travels alone"
         outcome, cursor = self._begin(bundle)
         del self._numbers[plan.step]
         cursor.read()
         self._arena.arrive(cursor.buffers.plan)
-        self._arena.count(cursor.buffers.plan, cursor.buffers.gives)
-        self._arena.leave(cursor.buffers.plan, cursor.buffers.gives)
+        self._arena.count(cursor.buffers.plan, cursor.buffers.results)
+        self._arena.leave(cursor.buffers.plan, cursor.buffers.results)
         cursor.write()
         self._carrier.leave(bundle, outcome)
 
@@ -162,9 +152,9 @@ class GraphEngine(Engine):
             self._scoring[size] = Scoring(self._arena, self.tables.stores, size)
         only = None
         if few:
-            kept = [first, *coming]
-            coming, only = iter(kept[1:]), self._scoring[size].rows_of(kept)
-        self._carrier.flush(only, kept=False)
+            all_batches = [first, *coming]
+            coming, only = iter(all_batches[1:]), self._scoring[size].rows_of(all_batches)
+        self._carrier.flush(only, resident=False)
         work = (partial(self.dense.logits, train=False), self._recorded)
         scoring = self._scoring[size].scores(chain([first], coming), *work)
         with closing(scoring) as scores:
@@ -172,10 +162,10 @@ class GraphEngine(Engine):
                 yield batch, self.score(batch, planner) if logits is None else logits
 
     def _recorded(self, work: Callable[[], Tensor]) -> tuple[torch.cuda.CUDAGraph, Tensor] | None:
-        """Some work as a recording, and what it gives; None where it cannot be recorded."""
+        """Some work as a recording, and its result; None where it cannot be recorded."""
         if not self._record:
             return None
-        # No step is at work meanwhile: the pool of their recordings has room for this one, too.
+        # No step runs meanwhile: so this recording can use the pool of theirs, too.
         pool = self._pool if self._recordings else torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         try:
@@ -190,11 +180,11 @@ class GraphEngine(Engine):
         """A step whose rows do not fit the fast tier: they are on the device for it alone."""
         yield from self.remaining_results()
         self._carrier.check_quiet()
-        held = self._carrier.held
-        held.lend(plan)
+        contents = self._carrier.contents
+        contents.lend(plan)
         rows, alone = by_itself(plan)
-        arena = Arena(self._arena.layout, [len(one) for one in rows], self._arena.device)
-        held.copy_in(rows, arena)
+        arena = Arena(self._arena.layout, [len(own) for own in rows], self._arena.device)
+        contents.copy_in(rows, arena)
         buffers = StepBuffers(self._carrier.packing_for([alone], runs([alone])), arena)
         host = torch.zeros(buffers.packing.bytes, dtype=torch.uint8)
         arrays = buffers.packing.arrays(host.numpy())
@@ -203,29 +193,29 @@ class GraphEngine(Engine):
         buffers.block.copy_(host)
         self._work(arena, buffers, frames(alone))
         self._flat.step_number = number
-        held.copy_out(rows, arena)
-        held.take_back(plan)
+        contents.copy_out(rows, arena)
+        contents.take_back(plan)
         self._carrier.landed(plan.step)
-        yield StepResult(float(buffers.gives["loss"]), buffers.gives["logits"].cpu(), plan)
+        yield StepResult(float(buffers.results["loss"]), buffers.results["logits"].cpu(), plan)
 
     def _begin(self, bundle: PlanBundle) -> tuple[Pages, PageCursor]:
-        """Room for what the steps of a stride give, and all set to work on them."""
+        """Pages for the results of the steps of a bundle, and the cursor, ready for them."""
         cursor, steps = self._cursor, len(bundle.plans)
         if cursor is None or bundle.pages.ring is not cursor.plans:
             if self._arena.device.type == "cuda":
                 torch.cuda.synchronize(self._arena.device)
             buffers = StepBuffers(bundle.packing, self._arena)
-            outcome = self._carrier.room_for_outcome(buffers.given, steps)
+            outcome = self._carrier.room_for_outcome(buffers.of_results, steps)
             cursor = self._cursor = PageCursor(buffers, bundle.pages.ring, outcome.ring)
             self._forget_recordings()
             self._warm.clear()
         else:
-            outcome = self._carrier.room_for_outcome(cursor.buffers.given, steps)
+            outcome = self._carrier.room_for_outcome(cursor.buffers.of_results, steps)
         cursor.begin(bundle.pages.first, outcome.first, steps)
         return outcome, cursor
 
     def remaining_results(self, outstanding: int = 0) -> Iterator[StepResult]:
-        """What steps that are not told yet said; waits for all but so many of the last."""
+        """Wait for all but so many of the last steps, and return their results."""
         yield from _with_examples(self._carrier.done(but=outstanding))
 
     @property
@@ -236,7 +226,7 @@ class GraphEngine(Engine):
 
     def _run(self, cursor: PageCursor, steps: Sequence[Frames]) -> None:
         """Steps in these frames: several as one recording, and what is left one by one."""
-        # Batches in several parts have them in other frames each time.
+        # Batches in several parts have other frames each time.
         many = 1 if self._parts > 1 else min(self._carrier.together, RECORDED)
         done = 0
         while len(steps) - done >= many > 1 and self._replayed(cursor, steps[done], many):
@@ -247,14 +237,14 @@ class GraphEngine(Engine):
             self._warm[used] += 1
 
     def _replayed(self, cursor: PageCursor, used: Frames, steps: int) -> bool:
-        """Replay so many steps in these frames, if there is a recording of them or can be one."""
+        """Replay so many steps in these frames, if they are recorded or can be."""
         recording = self._recording_of(cursor, used, steps) if self._can_record(used) else None
         if recording is not None:
             recording.replay()
         return recording is not None
 
     def _can_record(self, used: Frames) -> bool:
-        """Whether a step in these frames can be recorded: what it needs was compiled for them."""
+        """Whether a step in these frames can be recorded: its kernels are compiled."""
         return self._record and self._warm[used] >= _BEFORE_RECORDING
 
     def _recording_of(
@@ -276,64 +266,65 @@ class GraphEngine(Engine):
             self._record = False
             self._forget_recordings()
             torch.cuda.synchronize(self._arena.device)
-            self.dense.model.zero_grad()  # what was recorded of them has no values
+            self.dense.model.zero_grad()  # recorded gradients have no values
             self._on_message(f"Steps are not recorded, which makes them slower: {error}")
             return
         self._recordings[used, steps] = graph
 
     def _forget_recordings(self) -> None:
-        """Recordings are of no use any more; PyTorch takes no pool twice whose last one is gone."""
+        """Drop all recordings and their pool, which PyTorch does not use again."""
         self._recordings.clear()
         self._scoring.clear()
         self._pool = None
 
     def _turn_over(self, cursor: PageCursor, used: Frames) -> None:
-        """One step, from the page of its plan to the page of what it gives."""
+        """One step, from the page of its plan to the page of its results."""
         cursor.read()
         self._work(self._arena, cursor.buffers, used)
         cursor.write()
 
     def _work(self, arena: Arena, buffers: StepBuffers, used: Frames) -> None:
-        """One step, from the block of its plan to the block of what it gives."""
-        plan, gives = buffers.plan, buffers.gives
+        """One step, from the block of its plan to the block of its results."""
+        plan, results = buffers.plan, buffers.results
         model, embedded = self.dense.model, []
-        # An arena for one step has a size of its own, which a compiled model would be compiled for.
+        # For an arena of another size, a compiled model would be compiled again.
         in_slots = isinstance(model, Model) and model.reads_slots and arena is self._arena
         self._side.after(self._carrier.compute)
         try:
-            with self._side.used():  # nothing needs them before they are looked up
+            with self._side.used():  # the lookup is the first to need them
                 arena.arrive(plan)
             arena.find(plan)
             self._carrier.compute.after(self._side)
             self._side.after(self._carrier.compute)
-            with self._side.used():  # nothing needs it before rows move
+            with self._side.used():  # the update is the first to need it
                 arena.touch(plan)
-                arena.count(plan, gives)
+                arena.count(plan, results)
             for frame in used:
                 embedded.append(arena.lookup(plan, frame, in_slots=in_slots))
-                self._backward(plan, gives, frame, embedded[-1])
+                self._backward(plan, results, frame, embedded[-1])
             self._side.after(self._carrier.compute)
             with self._side.used():  # dense weights move meanwhile
                 arena.move(plan, embedded, used)
             self._flat.move(plan["weights"])
-        finally:  # a recording that fails says why only if all of it has come together
+        finally:  # a recording that fails reports why only if its streams are joined
             self._carrier.compute.after(self._side)
-        arena.leave(plan, gives)
+        arena.leave(plan, results)
 
-    def _backward(self, plan: Packed, gives: Packed, frame: Frame, embedded: Embedded) -> None:
-        """The gradients of a part of a batch; tells its loss and its logits."""
-        ours, mine = self._loss is weighted_loss, frame.inputs
-        logits = self.dense.logits(plan["dense"][mine], embedded, widen=not ours)
-        labels, weight, offset = (plan[name][mine] for name in ("labels", "weight", "logit_offset"))
-        if ours:
+    def _backward(self, plan: Packed, results: Packed, frame: Frame, embedded: Embedded) -> None:
+        """The gradients of a part of a batch; writes its loss and its logits."""
+        own_loss, inputs = self._loss is weighted_loss, frame.inputs
+        logits = self.dense.logits(plan["dense"][inputs], embedded, widen=not own_loss)
+        names = ("labels", "weight", "logit_offset")
+        labels, weight, offset = (plan[name][inputs] for name in names)
+        if own_loss:
             part = (plan["spans"][frame.span], len(plan["labels"]), frame.number > 0)
-            told = (gives["logits"][mine], gives["loss"])
-            logits.backward(loss_and_grad(logits.detach(), labels, weight, offset, *part, *told))
+            out = (results["logits"][inputs], results["loss"])
+            logits.backward(loss_and_grad(logits.detach(), labels, weight, offset, *part, *out))
             return
         loss = self._loss(logits, labels, weight, offset)
         loss.backward()
-        gives["logits"].copy_(logits.detach())
-        gives["loss"].copy_(loss.detach().reshape(1))
+        results["logits"].copy_(logits.detach())
+        results["loss"].copy_(loss.detach().reshape(1))
 
 
 def _with_examples(results: Iterable[StepResult]) -> Iterator[StepResult]:
@@ -362,17 +353,17 @@ def build_graph_engine(
         tier_sizes: The fast tier of each group.
         seed: For the first values of rows; None leaves zeros.
         parts: Parts of a batch.
+        one_by_one: Whether plans are sent to the device one by one, and not several together.
         on_message: Called with a sentence for the user.
         tables: The rows on the host, if they exist already.
         dense: The dense part, if it exists already.
         loss: The loss of a batch.
-        one_by_one: Whether plans are sent to the device one by one, and not several together.
     """
     check_supported(model.layout)
     device = torch.device(config.device)
     if tables is None:
         tables = Embeddings(model.layout, seed=seed, device=device)
-    rows = tables  # what follows must not think that there are none
+    rows = tables  # not None in the lambda below
     dense = dense or DensePart(
         model,
         config.dense,

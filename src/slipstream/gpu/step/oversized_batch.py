@@ -1,4 +1,4 @@
-"""A plan whose rows do not fit the fast tier: on a device it has slots of its own for one step."""
+"""A plan whose rows do not fit the fast tier: it gets slots of its own for one step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOTHING = RowSlots(_NONE, _NONE)
 
 
 def by_itself(plan: Plan) -> tuple[list[Array], Plan]:
-    """The rows that a plan in the slow tier needs, and the plan with these in their own slots.
+    """The rows that an oversized batch needs, and its plan with these in slots of their own.
 
     Row `rows[k]` of a group is in slot k.
     """
@@ -24,10 +24,10 @@ def by_itself(plan: Plan) -> tuple[list[Array], Plan]:
     for group in plan.groups:
         used = [group.slots.numpy().reshape(-1)]
         used += [lists.slots.numpy() for lists in group.lists.values()]
-        found = np.unique(np.concatenate(used))
-        found = found[found >= 0]
-        rows.append(found)
-        groups.append(_renumbered(group, found))
+        own = np.unique(np.concatenate(used))
+        own = own[own >= 0]
+        rows.append(own)
+        groups.append(_renumbered(group, own))
     return rows, replace(plan, groups=tuple(groups))
 
 
@@ -37,6 +37,6 @@ def _renumbered(group: GroupPlan, rows: Array) -> GroupPlan:
         return torch.where(of < 0, of, places)
 
     assert group.touched is not None, "plans for a device are plans for training"
-    lists = {n: ListSlots(slots(one.slots), one.offsets) for n, one in group.lists.items()}
+    lists = {n: ListSlots(slots(own.slots), own.offsets) for n, own in group.lists.items()}
     touched = replace(group.touched, rows=slots(group.touched.rows))
     return GroupPlan(slots(group.slots), lists, touched, _NOTHING, _NOTHING)

@@ -1,4 +1,4 @@
-"""What a step on a device works on, always in the same place: a recording finds it there."""
+"""The memory that a step on a device works on, always in the same place for its recording."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from slipstream.gpu.kernels import pages
 from slipstream.gpu.step.arena import Arena
-from slipstream.gpu.transfer.carrier import given_by
+from slipstream.gpu.transfer.carrier import outcome_sections
 from slipstream.gpu.transfer.packing import Packing
 from slipstream.gpu.transfer.ring import Ring
 
@@ -15,31 +15,20 @@ _WORD = 8  # bytes
 
 
 class StepBuffers:
-    """What a step works on: the block of its plan, and that of what it gives.
-
-    Args:
-        packing: How plans are packed.
-        arena: The slots.
-    """
+    """The block with the plan of a step, and the block with its results."""
 
     def __init__(self, packing: Packing, arena: Arena) -> None:
-        self.packing, self.given = packing, given_by(packing, arena)
+        self.packing, self.of_results = packing, outcome_sections(packing, arena)
         self.block, self.out, beside = (
-            torch.zeros(one.bytes, dtype=torch.uint8, device=arena.device)
-            for one in (packing, self.given, packing.beside)
+            torch.zeros(sections.bytes, dtype=torch.uint8, device=arena.device)
+            for sections in (packing, self.of_results, packing.beside)
         )
         self.plan = packing.tensors(self.block) | packing.beside.tensors(beside)
-        self.gives = self.given.tensors(self.out)
+        self.results = self.of_results.tensors(self.out)
 
 
 class PageCursor:
-    """Which pages a step reads and writes: the next ones, each time.
-
-    Args:
-        bench: Where it works.
-        plans: The ring of plans.
-        outcomes: The ring of what steps give.
-    """
+    """The pages that a step reads and writes: each time the next ones."""
 
     def __init__(self, buffers: StepBuffers, plans: Ring, outcomes: Ring) -> None:
         self.buffers, self.plans, self.outcomes = buffers, plans, outcomes
@@ -50,21 +39,21 @@ class PageCursor:
         self._next = (0, 0)
 
     def begin(self, plan: int, outcome: int, steps: int) -> None:
-        """The next so many steps read and write the pages from these on.
+        """Set the pages from which the next so many steps read and write.
 
-        The device turns to the next page by itself, so mostly it need not be told.
+        The device moves on to the next page by itself, so mostly nothing is sent.
         """
-        for which, first in enumerate((plan, outcome)):
-            if first != self._next[which]:
-                self._number[which].fill_(first)
+        for side, first in enumerate((plan, outcome)):
+            if first != self._next[side]:
+                self._number[side].fill_(first)
         self._next = (plan + steps, outcome + steps)
 
     def read(self) -> None:
-        """Have the plan on the bench."""
+        """Copy the plan to the buffers."""
         pages.read(self._from, self._number[0], self._pieces, _words(self.buffers.block))
 
     def write(self) -> None:
-        """Take what the step gave, and turn to the next pages."""
+        """Copy the results of the step to their page, and move on to the next pages."""
         pages.write(self._to, self._number[1], _words(self.buffers.out))
         self._number += 1
 

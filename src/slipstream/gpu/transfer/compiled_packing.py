@@ -1,4 +1,4 @@
-"""What packing a plan does number by number: compiled, without the interpreter lock."""
+"""The loops that pack plans: compiled, without the interpreter lock."""
 
 from __future__ import annotations
 
@@ -34,16 +34,11 @@ def long_sizes(starts: Array) -> tuple[int, int]:
 def long_lists(
     starts: Array, long_rows: Array, long_starts: Array, chunk_of: Array
 ) -> tuple[int, int]:
-    """Write down the lists that are longer than `SHORT`.
+    """Write the lists that are longer than `SHORT`; `starts` ends with the end of the last list.
 
-    Args:
-        starts: Where each list begins, and the end of the last.
-        long_rows: Out: their numbers.
-        long_starts: Out: where the chunks of each begin.
-        chunk_of: Out: for each chunk the place of its list in `long_rows`.
-
-    Returns:
-        How many lists and chunks there are.
+    `long_rows` are their numbers, `long_starts` where the chunks of each begin, and `chunk_of` is
+    for each chunk the place of its list in `long_rows`. Returns how many lists and chunks there
+    are.
     """
     long = chunks = 0
     for u in range(len(starts) - 1):
@@ -60,29 +55,14 @@ def long_lists(
 
 @compiled
 def pack_cold(
-    words: Array,
-    starts: Array,
-    lookups: Array,
-    places: Array,
-    slots: Array,
-    fills: Array,
-    fill_slots: Array,
-    evicts: Array,
-    evict_slots: Array,
-) -> None:
-    """Write where rows are into several blocks, for plans that the device finishes.
+    words: Array, starts: Array, lookups: Array, places: Array, slots: Array, fills: Array,
+    fill_slots: Array, evicts: Array, evict_slots: Array,
+) -> None:  # fmt: skip
+    """Write where rows are into blocks of int32 `words`, for plans that the device finishes.
 
-    Args:
-        words: int32, the blocks; changed.
-        starts: Where in a block the counts, the places and slots of lookups, the slots of rows that
-            come and of rows that leave begin.
-        lookups: Where those of each plan begin, and the end of the last.
-        places: Of lookups.
-        slots: Of lookups.
-        fills: As `lookups`, of rows that come.
-        fill_slots: Of rows that come.
-        evicts: As `lookups`, of rows that leave.
-        evict_slots: Of rows that leave.
+    `starts` is where in a block the counts, the places and slots of lookups, the slots of rows
+    that come and of rows that leave begin. `lookups`, `fills` and `evicts` are where the lookups,
+    rows that come and rows that leave of each plan begin, and where the last end.
     """
     for page in range(len(lookups) - 1):
         block = words[page]
@@ -96,7 +76,7 @@ def pack_cold(
 
 @compiled
 def _put(block: Array, at: int, numbers: Array, begin: int, end: int) -> int:
-    """Copy some numbers into a block; says how many.
+    """Copy some numbers into a block, and return how many.
 
     A slice is copied several numbers at a time. A loop over elements of two arrays of one type is
     not: they might be the same memory.

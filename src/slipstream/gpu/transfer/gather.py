@@ -1,7 +1,7 @@
 """Rows between the slow store and blocks: one compiled call each, without the interpreter lock.
 
-Other threads help with many rows, since each waits for memory. They are in compiled code for good,
-and so is who asks them: nobody needs the interpreter lock to be woken.
+Other threads help with many rows, since each waits for memory. They stay in compiled code, and so
+does the thread that wakes them: no wake-up needs the interpreter lock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from slipstream.prefetch import AHEAD, prefetch
 SHARE = 2_000_000  # bytes: with fewer, another thread takes more from the others than it gives
 _THREADS = max(1, min(7, (os.cpu_count() or 1) // 2 - 1)) if AVAILABLE else 0
 _array = cast(Any, numba).carray
-# What a thread is asked to do, number by number: everything that is an array by its address.
+# A job is a row of numbers; arrays are in it by their addresses.
 _KIND, _STORE, _ALL, _WIDTH, _ROWS, _BYTES, _BOUNDS, _PAGES, _STAGED, _STRIDE = range(10)
 _GATHER, _SCATTER, _STOP = range(3)
 
@@ -64,13 +64,9 @@ def note(row_of: Array, fill_rows: Array, fill_slots: Array, evict_slots: Array)
 
 @compiled
 def note_pages(
-    row_of: Array,
-    fill_rows: Array,
-    fill_slots: Array,
-    fills: Array,
-    evict_slots: Array,
+    row_of: Array, fill_rows: Array, fill_slots: Array, fills: Array, evict_slots: Array,
     evicts: Array,
-) -> None:
+) -> None:  # fmt: skip
     """Note which rows are in which slots after several steps; those of each are within bounds."""
     for page in range(len(fills) - 1):
         for k in range(fills[page], fills[page + 1]):
@@ -81,38 +77,31 @@ def note_pages(
 
 @compiled
 def find(row_of: Array, first: int, rows: Array, bits: Array, slots: Array) -> int:
-    """Find the slots that hold some rows.
+    """Find the slots, from slot `first` on, that hold some rows; returns how many there are.
 
-    Args:
-        row_of: The row in each slot, or -1.
-        first: The first slot to look at.
-        rows: The rows.
-        bits: A bit for each row there is, none of them set; and so it is afterwards.
-        slots: Where the slots go; has room for as many as there are rows.
-
-    Returns:
-        How many there are.
+    `row_of` is the row in each slot, or -1. `bits` has a bit for each row there is, none of them
+    set before or after. `slots`, the output, has room for as many as there are rows.
     """
-    found = wanted = 0
+    count = wanted = 0
     for row in rows:
-        one = np.uint8(1) << np.uint8(row & 7)
-        wanted += bits[row >> 3] & one == 0
-        bits[row >> 3] |= one
+        bit = np.uint8(1) << np.uint8(row & 7)
+        wanted += bits[row >> 3] & bit == 0
+        bits[row >> 3] |= bit
     for slot in range(first, len(row_of)):
-        if found == wanted:
+        if count == wanted:
             break
         row = row_of[slot]
         if row >= 0 and bits[row >> 3] >> np.uint8(row & 7) & 1:
-            slots[found] = slot
-            found += 1
+            slots[count] = slot
+            count += 1
     for row in rows:
         bits[row >> 3] = 0
-    return found
+    return count
 
 
 @compiled
 def _do(job: Array) -> None:
-    """Copy the rows of some pages, as a thread is asked to."""
+    """Copy the rows of the pages of a job."""
     width = job[_WIDTH]
     store = _array(pointer(job[_STORE]), (job[_ALL], width), np.int32)
     bounds = _array(pointer(job[_BOUNDS]), (job[_PAGES] + 1,), np.int64)
@@ -136,12 +125,9 @@ def _copy(kind: int, store: Array, rows: Array, staged: Array) -> None:
 
 @compiled
 def _help(jobs: Array, signals: Array, number: int) -> None:
-    """Do what is asked for, each time that it is, until nothing is any more.
+    """Run the jobs of thread `number` until the job is to stop.
 
-    Args:
-        jobs: Where each thread finds what it is asked for.
-        signals: To begin, one for each; the last is given by each that is done.
-        number: Which thread this is.
+    The first signals start the threads; each thread gives the last one when it has finished a job.
     """
     while True:
         while await_(signals[number].ctypes.data) != 0:
@@ -154,28 +140,17 @@ def _help(jobs: Array, signals: Array, number: int) -> None:
 
 @compiled
 def _shared(
-    jobs: Array,
-    signals: Array,
-    ends: Array,
-    kind: int,
-    store: Array,
-    rows: Array,
-    bounds: Array,
-    staged: int,
-    bundle: int,
-) -> None:
+    jobs: Array, signals: Array, ends: Array, kind: int, store: Array, rows: Array, bounds: Array,
+    staged: int, stride: int,
+) -> None:  # fmt: skip
     """Copy the rows of pages, each share of them by another thread, the last by this one.
 
-    Args:
-        jobs: Where threads find what they are asked for; the last is for this one.
-        signals: As `_help` has them.
-        ends: Where in the pages each share begins, and the end of the last.
-        kind: Whether rows are gathered or scattered.
-        store: All rows.
-        rows: Which, those of all pages one behind the other.
-        bounds: Where those of each page begin, and the end of the last.
-        staged: The address at which those of the first page are staged.
-        stride: How far away those of the next page are, in words; 0 where they lie behind them.
+    `jobs` has a row for each helper, and the last for this thread; `signals` are as in `_help`.
+    `ends` is where in the pages each share begins, and where the last ends. `kind` is gather or
+    scatter. `rows` are those of all pages, one behind the other; `bounds` is where those of each
+    page begin, and where the last end. `staged` is the address at which those of the first page are
+    staged, and `stride` how far away those of the next page are, in words; 0 where they lie behind
+    them.
     """
     width, shares = store.shape[1], len(ends) - 1
     for share in range(shares):
@@ -185,8 +160,8 @@ def _shared(
         job[_ROWS], job[_BYTES] = rows.ctypes.data, rows.itemsize
         job[_BOUNDS] = bounds[first:].ctypes.data
         job[_PAGES] = ends[share + 1] - first
-        away = first * bundle if bundle else (bounds[first] - bounds[0]) * width
-        job[_STAGED], job[_STRIDE] = staged + 4 * away, bundle
+        away = first * stride if stride else (bounds[first] - bounds[0]) * width
+        job[_STAGED], job[_STRIDE] = staged + 4 * away, stride
         if share < shares - 1:
             give(signals[share].ctypes.data)
     _do(jobs[len(jobs) - 1])
@@ -204,12 +179,7 @@ def _stop(jobs: Array, signals: Array) -> None:
 
 
 class Pool:
-    """Copies rows, many of them with the help of other threads.
-
-    Args:
-        name: Of the threads.
-        threads: How many help; None chooses.
-    """
+    """Copies rows, many of them with the help of other threads; None chooses how many threads."""
 
     def __init__(self, name: str, threads: int | None = None) -> None:
         threads = _THREADS if threads is None else threads
@@ -243,25 +213,20 @@ class Pool:
     def gather_pages(
         self, source: Array, rows: Array, bounds: Array, words: Array, offset: int
     ) -> None:
-        """Copy rows of the source to where they are staged in several pages.
+        """Copy rows of the source to several pages of `words`, at `offset` in each.
 
-        Args:
-            source: All rows.
-            rows: Which.
-            bounds: Where those of each page begin, and the end of the last.
-            words: The pages.
-            offset: Where in a page.
+        `bounds` is where the rows of each page begin, and where the last end.
         """
         self._paged(_GATHER, source, rows, bounds, words, offset)
 
     def scatter_pages(
         self, words: Array, offset: int, rows: Array, bounds: Array, out: Array
     ) -> None:
-        """Copy what is staged in several pages to rows of `out`, each to another."""
+        """Copy the rows that are staged in several pages to rows of `out`, each to another."""
         self._paged(_SCATTER, out, rows, bounds, words, offset)
 
     def close(self) -> None:
-        """End the threads. Also done when the pool is no longer used."""
+        """End the threads. This also happens when the pool is no longer used."""
         with self._one_at_a_time:
             self._end()
             for thread in self._threads:
@@ -297,24 +262,18 @@ class Pool:
         return max(1, min(1 + len(self._threads), rows * store.strides[0] // SHARE))
 
     def _copied(
-        self,
-        kind: int,
-        store: Array,
-        rows: Array,
-        bounds: Array,
-        ends: Array,
-        staged: int,
-        bundle: int,
-    ) -> None:
+        self, kind: int, store: Array, rows: Array, bounds: Array, ends: Array, staged: int,
+        stride: int,
+    ) -> None:  # fmt: skip
         _check(store.flags.c_contiguous, store)
         if not (rows.flags.c_contiguous and rows.dtype.kind == "i" and rows.itemsize in (4, 8)):
             raise ValueError(f"Numbers of rows must be 32 or 64 bits, side by side: {rows.dtype}.")
         bounds = np.ascontiguousarray(bounds, dtype=np.int64)
-        _shared(self._jobs, self._signals, ends, kind, store, rows, bounds, staged, bundle)
+        _shared(self._jobs, self._signals, ends, kind, store, rows, bounds, staged, stride)
 
 
 def _check(right: bool, words: Array) -> None:
-    """Raise an error unless words lie as they must to be found by their addresses."""
+    """Raise an error unless words lie as compiled code expects them at their address."""
     if not right or words.dtype != np.int32:
         raise ValueError(
             f"Words of rows are found by their addresses: they must be int32, side by side, and "

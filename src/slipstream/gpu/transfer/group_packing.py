@@ -1,4 +1,4 @@
-"""How the plan of one group is packed: worked out on the host, or finished on the device."""
+"""How the plan of one group is packed: computed on the host, or finished on the device."""
 
 from __future__ import annotations
 
@@ -16,18 +16,14 @@ from slipstream.tables.spec import Group, Layout
 from slipstream.tables.store import Record
 
 COUNTS = ("touched", "long", "chunks", "fill", "evict", "cold")
-"""What of a group is counted, in this order: the rest of its capacity is padding."""
+"""The counts of a group, in this order: the rest of its capacity is padding."""
 
 
 @dataclass(frozen=True)
 class GroupPacking:
-    """What of a group's plan is sent, and what room there is for what the device works out.
+    """What of a group's plan is sent, and the room for what the device computes.
 
-    Args:
-        layout: Tables and features.
-        group: The group.
-        inputs: Inputs of a batch.
-        room: How much fits, by the names that `needs` gives.
+    `inputs` is the size of a batch, and `room` how much fits, by the names of `needs_of`.
     """
 
     layout: Layout
@@ -47,34 +43,34 @@ class GroupPacking:
         return "cold" in self.room
 
     def sent(self) -> dict[str, Section]:
-        """What is packed."""
-        made = {
+        """The sections that are packed."""
+        sections = {
             "counts": _numbers(len(COUNTS)),
             "fill": _numbers(self.room["fill"]),
             "evict": _numbers(self.room["evict"]),
         }
         if self.finished:
-            made["cold_places"] = made["cold_slots"] = _numbers(self.room["cold"])
+            sections["cold_places"] = sections["cold_slots"] = _numbers(self.room["cold"])
         else:
-            made |= self._worked_out(self.room["touched"], self.room["sources"])
-            made["long_rows"] = _numbers(self.room["long"])
-            made["long_starts"] = _numbers(self.room["long"])
-            made["chunk_of"] = _numbers(self.room["chunks"])
+            sections |= self._computed(self.room["touched"], self.room["sources"])
+            sections["long_rows"] = _numbers(self.room["long"])
+            sections["long_starts"] = _numbers(self.room["long"])
+            sections["chunk_of"] = _numbers(self.room["chunks"])
         for n in self.lists:
-            made[f"offsets {n}"] = _numbers(self.inputs + 1)
-            made[f"values {n}"] = _numbers(self.room[f"values {n}"])
+            sections[f"offsets {n}"] = _numbers(self.inputs + 1)
+            sections[f"values {n}"] = _numbers(self.room[f"values {n}"])
         words = Record.of(self.group).words
-        return {**made, "staged": Section(torch.int32, (self.room["fill"], words))}
+        return {**sections, "staged": Section(torch.int32, (self.room["fill"], words))}
 
     def beside(self) -> dict[str, Section]:
-        """What the device works out."""
+        """The sections that the device computes."""
         if not self.finished:
             return {}
         lookups = len(self.group.features) * self.inputs
-        found = {name: _numbers(size) for name, size in sizes(lookups).items()}
-        return self._worked_out(lookups, lookups) | found
+        computed = {name: _numbers(size) for name, size in sizes(lookups).items()}
+        return self._computed(lookups, lookups) | computed
 
-    def _worked_out(self, rows: int, sources: int) -> dict[str, Section]:
+    def _computed(self, rows: int, sources: int) -> dict[str, Section]:
         singles = len(self.group.features) + len(self.group.sequences) - len(self.lists)
         return {
             "slots": Section(torch.int32, (singles, self.inputs)),
@@ -109,22 +105,22 @@ class GroupPacking:
 
 
 def tiers_of(plan: GroupPlan) -> tuple[RowSlots, RowSlots]:
-    """What a plan for a device moves into slots, and out of them."""
-    assert plan.fill is not None, "plans for a device say what comes"
-    assert plan.evict is not None, "plans for a device say what leaves"
+    """The rows that a plan for a device moves into slots, and out of them."""
+    assert plan.fill is not None, "a plan for a device lists rows that come"
+    assert plan.evict is not None, "a plan for a device lists rows that leave"
     return plan.fill, plan.evict
 
 
 def needs_of(plan: GroupPlan) -> dict[str, int]:
     """The room that a plan takes, by name."""
     fill, evict = tiers_of(plan)
-    made = {"fill": len(fill.rows), "evict": len(evict.rows)}
+    needed = {"fill": len(fill.rows), "evict": len(evict.rows)}
     if plan.cold is not None:
-        return {**made, "cold": len(plan.cold.places)}
+        return {**needed, "cold": len(plan.cold.places)}
     assert plan.touched is not None, "plans for a device are plans for training"
-    made["touched"], made["sources"] = len(plan.touched.rows), len(plan.touched.sources)
-    made["long"], made["chunks"] = long_sizes(plan.touched.starts.numpy())
-    return {**made, **{f"values {n}": len(lists.slots) for n, lists in plan.lists.items()}}
+    needed["touched"], needed["sources"] = len(plan.touched.rows), len(plan.touched.sources)
+    needed["long"], needed["chunks"] = long_sizes(plan.touched.starts.numpy())
+    return {**needed, **{f"values {n}": len(lists.slots) for n, lists in plan.lists.items()}}
 
 
 def _numbers(count: int) -> Section:

@@ -1,4 +1,4 @@
-"""Plans as a device wants them: every size fixed, every number 32 bits, all in one block."""
+"""Plans as a device needs them: every size fixed, every number 32 bits, all in one block."""
 
 from __future__ import annotations
 
@@ -28,15 +28,12 @@ _PARTS = 2  # that a batch has at most
 class Packing:
     """How the plans of a layout are packed, with room for batches of these sizes.
 
-    Args:
-        layout: Tables and features.
-        inputs: Inputs of a batch.
-        dense: Dense values of an input.
-        room: How much fits, by the names that `needs` gives.
-        number: float32, or float64 for checks: of labels, weights and dense values.
-        weights: How many numbers say how dense weights move.
-        columns: Single columns of the data set, for plans that the device finishes; else 0.
-        offsets: Whether plans add something to logits; else there are zeros on the device.
+    `inputs` is the size of a batch, `dense` the number of dense values of an example, and `room`
+    how much fits, by the names of `needs`. `number` is float32, or float64 for checks: the type of
+    labels, weights and dense values. `weights` is how many numbers describe the update of dense
+    weights. `columns` is the number of single columns of the data set, for plans that the device
+    finishes; else 0. With `offsets`, plans add something to logits; else there are zeros on the
+    device.
     """
 
     layout: Layout
@@ -51,33 +48,30 @@ class Packing:
     @cached_property
     def groups(self) -> list[GroupPacking]:
         """How the plan of each group is packed."""
-        made = []
+        packings = []
         for number, group in enumerate(self.layout.groups):
             start = f"{number}."
             room = {n.removeprefix(start): s for n, s in self.room.items() if n.startswith(start)}
-            made.append(GroupPacking(self.layout, group, self.inputs, room))
-        return made
+            packings.append(GroupPacking(self.layout, group, self.inputs, room))
+        return packings
 
     @cached_property
     def sections(self) -> Sections:
-        """What a packed plan has, in order, but for its inputs."""
-        made = self._offset if self.offsets else {}
-        made |= {
+        """The sections of a packed plan, in order, without its inputs."""
+        sections = self._offset if self.offsets else {}
+        sections |= {
             "parameters": Section(torch.float64, (len(self.layout.groups), 4)),
             "weights": Section(torch.float64, (self.weights,)),
             "spans": Section(torch.int32, (2 * _PARTS,)),
             "n_valid": Section(torch.int32, (1,)),
         }
         for number, group in enumerate(self.groups):
-            made |= {f"{number}.{name}": one for name, one in group.sent().items()}
-        return Sections(made)
+            sections |= {f"{number}.{name}": part for name, part in group.sent().items()}
+        return Sections(sections)
 
     @cached_property
     def of_inputs(self) -> Sections:
-        """What it has of its inputs, which are not packed: they are sent from where they were read.
-
-        They come behind all else in a block.
-        """
+        """The sections of its inputs, behind all others: sent from where they were read."""
         return Sections(
             {
                 "labels": Section(self.number, (self.inputs,)),
@@ -93,7 +87,7 @@ class Packing:
         return self.sections.bytes + self.of_inputs.bytes
 
     def tensors(self, block: Tensor) -> dict[str, Tensor]:
-        """What is in a block, as views of it."""
+        """The tensors in a block, as views of it."""
         packed = self.sections.bytes
         return self.sections.tensors(block[:packed]) | self.of_inputs.tensors(block[packed:])
 
@@ -104,13 +98,13 @@ class Packing:
 
     @cached_property
     def beside(self) -> Sections:
-        """What the device works out of it, and keeps until the step is done."""
-        made = {
-            f"{number}.{name}": one
+        """The sections that the device computes, and keeps until the step is done."""
+        computed = {
+            f"{number}.{name}": part
             for number, group in enumerate(self.groups)
-            for name, one in group.beside().items()
+            for name, part in group.beside().items()
         }
-        return Sections(made if self.offsets else {**made, **self._offset})
+        return Sections(computed if self.offsets else {**computed, **self._offset})
 
     @property
     def _offset(self) -> dict[str, Section]:
@@ -118,7 +112,7 @@ class Packing:
 
     @cached_property
     def _names(self) -> list[list[tuple[str, str]]]:
-        """For each group what is sent of it, by its own names and by those of the block."""
+        """For each group the names of its sections: its own, and those of the block."""
         return [
             [(name, f"{number}.{name}") for name in group.sent()]
             for number, group in enumerate(self.groups)
@@ -132,27 +126,24 @@ class Packing:
         """Write a plan into the arrays of a block, all but dense weights and rows that come."""
         for name, values in inputs_of(plan).items():
             into[name][:] = values.numpy()
-        self.pack_steps([plan], [factor], {name: one[None] for name, one in into.items()})
+        self.pack_steps([plan], [factor], {name: array[None] for name, array in into.items()})
         self.pack_rows(plan, into)
 
     def pack_rows(self, plan: Plan, into: Mapping[str, Array]) -> None:
         """Write into the arrays of a block where rows are."""
-        for number, (packing, one) in enumerate(zip(self.groups, plan.groups, strict=True)):
-            packing.pack(one, {name: into[whole] for name, whole in self._names[number]})
+        for number, (packing, group) in enumerate(zip(self.groups, plan.groups, strict=True)):
+            packing.pack(group, {name: into[whole] for name, whole in self._names[number]})
 
     def pack_steps(
         self, plans: Sequence[Plan], factors: Sequence[float], into: Mapping[str, Array]
     ) -> None:
-        """Write into the arrays of blocks, one for each plan, what is not about single rows.
+        """Write the data of plans that is not about single rows into the arrays of their blocks.
 
-        Args:
-            plans: The plans.
-            factors: Of all learning rates, for each.
-            into: The arrays of the blocks, `[plans, ...]` each.
+        `factors` multiply all learning rates of each plan. The arrays are `[plans, ...]`.
         """
         spans = [frames.spans(plan) for plan in plans]
         longest = max(map(len, spans))
-        into["spans"][:, :longest] = [(*one, *[0] * (longest - len(one))) for one in spans]
+        into["spans"][:, :longest] = [(*own, *[0] * (longest - len(own))) for own in spans]
         into["n_valid"][:, 0] = [plan.n_valid for plan in plans]
         if self.offsets:
             for plan, offset in zip(plans, into["logit_offset"], strict=True):
@@ -167,35 +158,22 @@ class Packing:
     def pack_many(
         self, number: int, many: Emitted, lookups: Array, fills: Array, evicts: Array, words: Array
     ) -> None:
-        """Write where the rows of a group are into several blocks, for plans made together.
+        """Write where the rows of group `number` are into several blocks, for plans made together.
 
-        Args:
-            number: The group's.
-            many: What the plans say.
-            lookups: Where those of each plan begin, and the end of the last.
-            fills: The same of rows that come.
-            evicts: The same of rows that leave.
-            words: The blocks.
+        `lookups`, `fills` and `evicts` are where those of each plan begin, and where the last end.
         """
         names = ("counts", "cold_places", "cold_slots", "fill", "evict")
         starts = [self.sections.starts[f"{number}.{name}"] // 4 for name in names]
         pack_cold(
-            words,
-            np.array(starts, dtype=np.int64),
-            lookups,
-            many.places,
-            many.slots,
-            fills,
-            many.fill_slots,
-            evicts,
-            many.evict_slots,
-        )
+            words, np.array(starts, dtype=np.int64), lookups, many.places, many.slots,
+            fills, many.fill_slots, evicts, many.evict_slots,
+        )  # fmt: skip
 
 
 def inputs_of(plan: Plan) -> dict[str, Tensor]:
     """The inputs of a plan, by the names of their sections."""
-    made = {"labels": plan.labels, "weight": plan.weight, "dense": plan.dense}
-    return made if plan.ids is None else {**made, "ids": plan.ids}
+    inputs = {"labels": plan.labels, "weight": plan.weight, "dense": plan.dense}
+    return inputs if plan.ids is None else {**inputs, "ids": plan.ids}
 
 
 def needs(plan: Plan) -> dict[str, int]:
@@ -212,10 +190,7 @@ def room_for(
 ) -> dict[str, int]:
     """Room for a plan with these needs, and for what had room before, with some to spare.
 
-    Args:
-        needed: What it needs, by name.
-        before: What had room before.
-        grows: How many times as many rows as now may have to come for later plans.
+    `grows` is how many times as many rows as now may have to come for later plans.
 
     Example:
         >>> room_for({"0.touched": 1000}, {"0.touched": 1300})
@@ -226,18 +201,18 @@ def room_for(
         {'0.fill': 1300}
     """
     before = before or {}
-    made = {}
+    room = {}
     for name, size in needed.items():
         had = before.get(name, 0)
-        # What has grown once may grow on, and each time all pages are made anew.
+        # Double it, since it may grow again, and each time all pages are allocated anew.
         more = grows if name.rpartition(".")[2] in _OF_ROWS_THAT_COME else 1.0
         wanted = max(int(size * more * _SPARE + 1), 2 * had)
-        made[name] = had if 0 < had >= size else -(-wanted // 256) * 256
-    return made
+        room[name] = had if 0 < had >= size else -(-wanted // 256) * 256
+    return room
 
 
 def _parameters(optimizer: RowOptimizer, lr: float, step: int) -> tuple[float, ...]:
-    """The four numbers that the kernel of an optimizer works with."""
+    """The four numbers that the kernel of an optimizer needs."""
     if optimizer.name == "adam":
         return optimizer.numbers(lr, step)
     return (lr, optimizer.options().get("eps", 0.0), optimizer.weight_decay, 0.0)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from slipstream.arrays import Array
 from slipstream.errors import SlipstreamError
-from slipstream.gpu.streams import Event, Stream
+from slipstream.gpu.streams import Stream, StreamEvent
 from slipstream.gpu.transfer.sections import Sections
 
 NOTHING = Sections({})
@@ -25,39 +25,31 @@ NOTHING = Sections({})
 
 @dataclass
 class _Use:
-    """A use of some pages; it does not know the ring, which knows it: both go with the last page.
+    """A use of `count` pages from page `first` on; it has no reference to the ring.
 
-    Args:
-        first: The number of the first.
-        count: How many.
-        free: When what was last asked of them is done; None while they are in use.
+    `free` is when the last work on them is done; None while they are in use.
     """
 
     first: int
     count: int
-    free: Event | None = None
+    free: StreamEvent | None = None
 
 
 @dataclass(frozen=True)
 class Pages:
-    """Some pages of a ring, one behind the other.
-
-    Args:
-        ring: The ring.
-        use: Which.
-    """
+    """Some pages of a ring, one behind the other."""
 
     ring: Ring
     use: _Use
 
     @property
     def first(self) -> int:
-        """The number of the first."""
+        """The number of the first page."""
         return self.use.first
 
     @property
     def count(self) -> int:
-        """How many."""
+        """How many there are."""
         return self.use.count
 
     @property
@@ -79,7 +71,7 @@ class Pages:
     def stacked(self) -> dict[str, Array]:
         """The sections of all of them, on the host, `[pages, ...]` each."""
         some = slice(self.first, self.first + self.count)
-        return {name: one[some] for name, one in self.ring.stacked.items()}
+        return {name: array[some] for name, array in self.ring.stacked.items()}
 
     @property
     def words(self) -> Array:
@@ -88,27 +80,19 @@ class Pages:
 
     @property
     def arrays(self) -> list[dict[str, Array]]:
-        """What is in each of them, on the host."""
+        """The arrays in each of them, on the host."""
         return self.ring.arrays[self.first : self.first + self.count]
 
 
 class Ring:
-    """Hands out pages.
+    """Hands out pages, each with one half on the host and one on the device.
 
-    Args:
-        sections: What is in each.
-        pages: How many there are.
-        device: Where the other half of each is.
-        of_inputs: What else there is of each on the device alone, section by section: what lies
-            side by side on the host is copied there at once, for many pages.
+    `of_inputs` are further sections of each page on the device alone, section by section: inputs
+    that lie side by side on the host are copied there at once, for many pages.
     """
 
     def __init__(
-        self,
-        sections: Sections,
-        pages: int,
-        device: torch.device,
-        of_inputs: Sections = NOTHING,
+        self, sections: Sections, pages: int, device: torch.device, of_inputs: Sections = NOTHING
     ) -> None:
         self.sections, self._of_inputs, self._pages = sections, of_inputs, pages
         shape = (pages, sections.bytes)
@@ -117,39 +101,39 @@ class Ring:
         self.whole = torch.zeros(size, dtype=torch.uint8, device=device)
         self.device = self.whole[: self.host.numel()].view(shape)
         self.inputs = of_inputs.columns(self.whole[self.host.numel() :], pages)
-        self.arrays = [sections.arrays(one) for one in self.host.numpy()]
+        self.arrays = [sections.arrays(page) for page in self.host.numpy()]
         self.stacked = sections.stacked(self.host.numpy())
         self.words = self.host.numpy().view(np.int32)
         # Steps under way may still use the memory that is new here, and it is cleared after them:
         # a copy that goes on beside the computation must wait for both.
-        self._made = Stream(device, current=True).mark()
+        self._ready = Stream(device, current=True).mark()
         self._next = 0
-        self._taken: deque[_Use] = deque()
+        self._uses: deque[_Use] = deque()
         self._changed = threading.Condition()
         self._stopped = False
 
     def take(self, count: int) -> Pages:
-        """So many pages, when what was last asked of them is done."""
+        """So many pages, once the last work on them is done."""
         begin, self._next = self._next, self._next + count
         if self._next > self._pages:  # what is left at the end is too little: it is passed over
             self._next = count
         first = self._next - count
-        marks, self._made = [self._made], Event()  # once is enough
+        marks, self._ready = [self._ready], StreamEvent()  # once is enough
         with self._changed:
-            while self._taken and _in_the_way(self._taken[0], begin, first, self._next):
-                before = self._taken.popleft()
+            while self._uses and _in_the_way(self._uses[0], begin, first, self._next):
+                before = self._uses.popleft()
                 while before.free is None and not self._stopped:
                     self._changed.wait()
                 if before.free is None:
-                    raise SlipstreamError("No more plans are taken: what carries them is closed.")
+                    raise SlipstreamError("No more plans are taken: their transfers are closed.")
                 marks.append(before.free)
             use = _Use(first, count)
-            self._taken.append(use)
+            self._uses.append(use)
         for mark in marks:
             mark.wait()
         return Pages(self, use)
 
-    def give_back(self, pages: Pages, free: Event) -> None:
+    def give_back(self, pages: Pages, free: StreamEvent) -> None:
         """Let pages be used again once the work up to a mark is done."""
         with self._changed:
             pages.use.free = free
@@ -158,23 +142,19 @@ class Ring:
     def pieces(self, longest: int) -> Array:
         """How the bytes of a page become a block in which its inputs come behind all else.
 
-        Args:
-            longest: The most bytes of a piece.
-
-        Returns:
-            For each piece where it begins in the first page, how far away that of the next page is,
-            where it goes, and how long it is; all in bytes.
+        Returns for each piece, of at most `longest` bytes, where it begins in the first page, how
+        far away that of the next page is, where it goes, and how long it is; all in bytes.
         """
-        found, begin, target = [], 0, 0
+        pieces, begin, target = [], 0, 0
         for size in (self.sections.bytes, *self._of_inputs.sizes):
             for first in range(0, size, longest):
                 length = min(longest, size - first)
-                found.append((begin + first, size, target + first, length))
+                pieces.append((begin + first, size, target + first, length))
             begin, target = begin + self._pages * size, target + size
-        return np.array(found, dtype=np.int64).reshape(-1, 4)
+        return np.array(pieces, dtype=np.int64).reshape(-1, 4)
 
     def stop(self) -> None:
-        """Whoever waits for pages is told that there will be none."""
+        """End the wait for pages, with an error."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""One block of memory for everything that a step needs to know: one copy takes it to the device."""
+"""One block of memory with all data of a step: one copy takes it to the device."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _NUMPY: dict[torch.dtype, np.dtype[Any]] = {
 
 
 class Section(NamedTuple):
-    """A tensor in the block: what is in it, and its shape."""
+    """A tensor in the block: its type and its shape."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
 
     @property
     def bytes(self) -> int:
-        """How much it takes."""
+        """Its size."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
@@ -44,7 +44,7 @@ class Sections:
     @property
     def sizes(self) -> list[int]:
         """Bytes that each tensor has in a block."""
-        return [_aligned(one.bytes) for one in self.all.values()]
+        return [_aligned(section.bytes) for section in self.all.values()]
 
     @property
     def bytes(self) -> int:
@@ -54,9 +54,11 @@ class Sections:
     def tensors(self, block: Tensor) -> dict[str, Tensor]:
         """The tensors in a block, as views of it."""
         views = {}
-        for name, one in self.all.items():
+        for name, section in self.all.items():
             start = self.starts[name]
-            views[name] = block[start : start + one.bytes].view(one.dtype).view(one.shape)
+            views[name] = (
+                block[start : start + section.bytes].view(section.dtype).view(section.shape)
+            )
         return views
 
     @cached_property
@@ -67,28 +69,28 @@ class Sections:
     def columns(self, memory: Tensor, blocks: int) -> dict[str, Tensor]:
         """The tensors of many blocks, in memory with the first of every block, then the second."""
         views = {}
-        for (name, one), size in zip(self.all.items(), self.sizes, strict=True):
-            mine, memory = memory[: blocks * size], memory[blocks * size :]
-            # As numbers first: PyTorch makes no rows of them that are empty.
-            mine = mine.view(one.dtype).view(blocks, size // one.dtype.itemsize)
-            views[name] = mine[:, : math.prod(one.shape)].view(blocks, *one.shape)
+        for (name, section), size in zip(self.all.items(), self.sizes, strict=True):
+            own, memory = memory[: blocks * size], memory[blocks * size :]
+            # As numbers first: PyTorch cannot view empty rows as another type.
+            own = own.view(section.dtype).view(blocks, size // section.dtype.itemsize)
+            views[name] = own[:, : math.prod(section.shape)].view(blocks, *section.shape)
         return views
 
     def stacked(self, pages: Array) -> dict[str, Array]:
         """The same of many blocks at once, `[blocks, ...]`, in host memory."""
         views = {}
-        for name, one in self.all.items():
-            dtype = _NUMPY[one.dtype]
-            inside = np.empty(one.shape, dtype).strides
-            shape, strides = (len(pages), *one.shape), (pages.strides[0], *inside)
+        for name, section in self.all.items():
+            dtype = _NUMPY[section.dtype]
+            inside = np.empty(section.shape, dtype).strides
+            shape, strides = (len(pages), *section.shape), (pages.strides[0], *inside)
             views[name] = np.ndarray(shape, dtype, pages, self.starts[name], strides)
         return views
 
     def arrays(self, block: Array) -> dict[str, Array]:
         """The same, of a block in host memory."""
         return {
-            name: np.ndarray(one.shape, _NUMPY[one.dtype], block, self.starts[name])
-            for name, one in self.all.items()
+            name: np.ndarray(section.shape, _NUMPY[section.dtype], block, self.starts[name])
+            for name, section in self.all.items()
         }
 
 

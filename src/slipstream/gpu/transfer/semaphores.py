@@ -1,9 +1,8 @@
 """Threads of compiled code that wait for each other without the interpreter lock.
 
-Whoever waits for a lock of Python's needs the interpreter lock afterwards, and whoever wakes it
-holds that lock meanwhile. Where threads hand over many times for a step of a GPU, that alone is
-more than the step takes. These signals are the C library's semaphores, and compiled code is all
-that touches them.
+A thread that waits for a Python lock needs the interpreter lock afterwards, which the thread that
+wakes it holds meanwhile. Where threads hand over many times for a step of a GPU, that alone takes
+longer than the step. These signals are the C library's semaphores, used by compiled code alone.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ AVAILABLE = sys.platform.startswith("linux") and hasattr(ctypes.CDLL(None), "sem
 
 def signals(count: int) -> Array:
     """So many signals, none of them given; the address of each row is that of a signal."""
-    made: Array = np.zeros((count, _WORDS), dtype=np.int64)
-    for one in made if AVAILABLE else ():
-        if ctypes.CDLL(None).sem_init(ctypes.c_void_p(one.ctypes.data), 0, 0):
+    rows: Array = np.zeros((count, _WORDS), dtype=np.int64)
+    for row in rows if AVAILABLE else ():
+        if ctypes.CDLL(None).sem_init(ctypes.c_void_p(row.ctypes.data), 0, 0):
             raise OSError("The C library could not make a semaphore.")
-    return made
+    return rows
 
 
 def _called(name: str) -> Any:
@@ -41,8 +40,8 @@ def _called(name: str) -> Any:
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             if not AVAILABLE:
                 return ir.Constant(ir.IntType(32), 0)
-            (given,) = signature.args
-            where = context.cast(builder, args[0], given, types.intp)
+            (address_type,) = signature.args
+            where = context.cast(builder, args[0], address_type, types.intp)
             pointer = builder.inttoptr(where, ir.IntType(8).as_pointer())
             shape = ir.FunctionType(ir.IntType(32), [pointer.type])
             function = builder.module.globals.get(name)
@@ -57,8 +56,8 @@ def _called(name: str) -> Any:
 
 def _pointer(_: Any, address: Any) -> tuple[Any, Any]:
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        (given,) = signature.args
-        where = context.cast(builder, args[0], given, types.intp)
+        (address_type,) = signature.args
+        where = context.cast(builder, args[0], address_type, types.intp)
         return builder.inttoptr(where, context.get_value_type(types.voidptr))
 
     return types.voidptr(address), code
@@ -67,6 +66,6 @@ def _pointer(_: Any, address: Any) -> tuple[Any, Any]:
 give: Callable[[int], int] = cast(Any, _called("sem_post"))
 """Gives a signal, by its address, in compiled code."""
 await_: Callable[[int], int] = cast(Any, _called("sem_wait"))
-"""Waits until a signal is given, and takes it; says 0, or else it was interrupted: wait again."""
+"""Waits for a signal and takes it; returns 0, or another number if it was interrupted."""
 pointer: Callable[[int], Any] = cast(Any, intrinsic(_pointer))
-"""An address as what `numba.carray` takes, in compiled code."""
+"""An address as an argument of `numba.carray`, in compiled code."""

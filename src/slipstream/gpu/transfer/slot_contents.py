@@ -1,4 +1,4 @@
-"""Which rows are in the slots of a device, and how they are copied while nothing is under way."""
+"""Which rows are in the slots of a device, and how they are copied between steps."""
 
 from __future__ import annotations
 
@@ -22,24 +22,18 @@ _AT_ONCE = 1 << 18
 
 
 class SlotContents:
-    """The rows of a slow store that are in an arena.
-
-    Args:
-        slow: Every row, group by group, on the host.
-        arena: The slots.
-        before_write: Told the group and the rows before rows of the slow store are changed.
-    """
+    """The rows of a slow store that are in an arena; `before_write` is that of `Carrier`."""
 
     def __init__(self, slow: Sequence[RowStore], arena: Arena, before_write: BeforeWrite) -> None:
         self.slow, self._arena, self._before_write = slow, arena, before_write
         self._pool = Pool("scatter")
-        self._row_of = [np.full(len(one), -1, dtype=np.int64) for one in arena.records]
+        self._row_of = [np.full(len(slots), -1, dtype=np.int64) for slots in arena.records]
         self._stay = [0] * len(arena.records)
-        self._bits = [np.empty(0, dtype=np.uint8) for _ in slow]  # of rows, to look for some
+        self._bits = [np.empty(0, dtype=np.uint8) for _ in slow]  # for `find`
 
     def keep(self, number: int, moves: RowSlots) -> None:
         """Copy rows of the slow store into slots before the first step."""
-        if moves.numbered is not None:  # they are in the first slots, for good
+        if moves.numbered is not None:  # they stay in the first slots
             self._stay[number] = len(moves.rows)
         self.put(number, moves)
 
@@ -78,16 +72,11 @@ class SlotContents:
             if evicts[-1] > evicts[0]:
                 self._before_write(number, many.evict_rows[evicts[0] : evicts[-1]])
                 offset = pages.ring.sections.starts[f"{number}.left"] // 4
-                self._pool.scatter_pages(
-                    pages.words[run.pages],
-                    offset,
-                    many.evict_rows,
-                    evicts,
-                    self.slow[number].records,
-                )
+                words, out = pages.words[run.pages], self.slow[number].records
+                self._pool.scatter_pages(words, offset, many.evict_rows, evicts, out)
 
     def note(self, run: PlanRun, first: Plan) -> None:
-        """Steps are done: the rows of their plans came and left; `first` is the first of these."""
+        """Steps are done: note which rows came and left; `first` is the first plan of the run."""
         for number, row_of in enumerate(self._row_of):
             if run.many is None:
                 fill, evict = tiers_of(first.groups[number])
@@ -97,40 +86,31 @@ class SlotContents:
             fills, evicts = run.bounds(many.fills), run.bounds(many.evicts)
             note_pages(row_of, many.fill_rows, many.fill_slots, fills, many.evict_slots, evicts)
 
-    def flush(self, *, kept: bool = True) -> None:
-        """Write every row on the device back, without sending it away.
-
-        Args:
-            kept: Whether also those that stay and that the device finds by their ids.
-        """
+    def flush(self, *, resident: bool = True) -> None:
+        """Write every row on the device back; without `resident`, as in `Carrier.flush`."""
         for number, row_of in enumerate(self._row_of):
-            first = 0 if kept else self._stay[number]
+            first = 0 if resident else self._stay[number]
             slots = first + np.flatnonzero(row_of[first:] >= 0)
             self.take(number, row_of[slots], slots)
 
-    def settle_some(self, rows: Sequence[Array], *, kept: bool = True) -> None:
-        """Write back those of some rows of each group that are on the device.
-
-        Args:
-            rows: For each group; a row may be named several times.
-            kept: Whether also those that stay and that the device finds by their ids.
-        """
+    def flush_some(self, rows: Sequence[Array], *, resident: bool = True) -> None:
+        """Write back those of some rows of each group, perhaps repeated, that are on the device."""
         for number, (row_of, some) in enumerate(zip(self._row_of, rows, strict=True)):
             if not len(self._bits[number]):
                 self._bits[number] = np.zeros(len(self.slow[number].records) // 8 + 1, np.uint8)
             slots = np.empty(len(some), dtype=np.int64)
-            first = 0 if kept else self._stay[number]
-            found = find(row_of, first, some, self._bits[number], slots)
-            self.take(number, row_of[slots[:found]], slots[:found])
+            first = 0 if resident else self._stay[number]
+            count = find(row_of, first, some, self._bits[number], slots)
+            self.take(number, row_of[slots[:count]], slots[:count])
 
     def lend(self, plan: Plan) -> None:
-        """Have the rows on the host that a step aside needs."""
+        """Copy the rows to the host that an oversized step needs."""
         for number, group in enumerate(plan.groups):
             if group.borrowed is not None:
                 self.take(number, group.borrowed.rows, group.borrowed.slots)
 
     def take_back(self, plan: Plan) -> None:
-        """After a step aside: lent rows are in their slots again, and those that leave are gone."""
+        """After an oversized step: return borrowed rows to their slots, remove rows that leave."""
         for number, group in enumerate(plan.groups):
             if group.borrowed is not None:
                 self.put(number, group.borrowed)
@@ -149,10 +129,10 @@ class SlotContents:
             self.write(number, some, records.cpu().numpy())
 
     def close(self) -> None:
-        """End its threads, and let go of whom it tells: through them it would keep itself alive."""
+        """End its threads, and drop its callback, which would keep it alive."""
         self._pool.close()
         self._before_write = _ended
 
 
 def _ended(_: int, __: Array) -> None:
-    raise SlipstreamError("Rows cannot be written back any more: what held them is closed.")
+    raise SlipstreamError("Rows cannot be written back any more: their transfers are closed.")
