@@ -119,7 +119,8 @@ def test_a_column_that_is_not_there_is_named_with_the_nearest_one():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"labels": np.array([0.0, 2.0])}, "label of input 1 is 2"),
+        ({"labels": np.array([0.0, 0.5])}, "label of example 1 is 0.5; labels are 0 or 1"),
+        ({"labels": np.array([0.0, 2.0])}, "label of example 1 is 2"),
         ({"labels": np.array([0.0, np.nan])}, "nan at input 1"),
         ({"dense": {"d": np.array([1.0, np.inf])}}, "inf at input 1"),
         ({"columns": {"a": np.array([0.5, 1.5])}}, "'a' is of type float64"),
@@ -130,7 +131,7 @@ def test_a_column_that_is_not_there_is_named_with_the_nearest_one():
         ({"columns": {"a": np.array([2**63, 1], dtype=np.uint64)}}, "beyond 64 bits"),
         ({"columns": {"a": np.array([2**70, 1], dtype=object)}}, "beyond 64 bits"),
         ({"dense": {"d": np.arange(3)}}, "d has shape"),
-        ({"weights": np.array([1.0, -2.0])}, "weight of input 1 is -2"),
+        ({"weights": np.array([1.0, -2.0])}, "weight of example 1 is -2"),
         ({"times": np.array([2, 1])}, "times falls from 2 to 1 at input 1"),
         ({"times": np.array([1.5, 2.5])}, "times is of type float64"),
         ({"times": np.array(["NaT", "NaT"], dtype="datetime64[s]")}, "missing values"),

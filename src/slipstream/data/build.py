@@ -61,7 +61,7 @@ def from_arrays(
     They are ranked by how often they occur in the training part.
 
     Args:
-        labels: A number from 0 to 1 for each example.
+        labels: 0 or 1 for each example.
         columns: The raw values of each column, an array or `Lists`.
         dense: The values of each dense column, used as they are.
         weights: The weight of each example in the loss.
@@ -86,7 +86,7 @@ def from_arrays(
         raise DataError(f"min_count is {min_count}; it must be at least 0.")
     labels = _numbers("labels", labels)
     n = len(labels)
-    _check_range("label", labels, 1)
+    _check_all("label", labels, (labels == 0) | (labels == 1), "labels are 0 or 1")
     ends = _part_ends(n, validation, evaluation)
     raw = {name: _raw_column(name, values, n) for name, values in columns.items()}
     table_of = {name: (tables or {}).get(name, name) for name in raw}
@@ -118,7 +118,7 @@ def from_arrays(
     )
     whole.check(schema)
     if whole.weights is not None:
-        _check_range("weight", whole.weights, np.inf)
+        _check_all("weight", whole.weights, whole.weights >= 0, "weights are 0 or more")
     infos, parts = {}, {}
     for name, start, end in zip(PARTS, (0, *ends[:-1]), ends, strict=True):
         inputs = whole.slice(start, end)
@@ -354,11 +354,10 @@ def _numbers(name: str, values: Array, n: int | None = None) -> Array:
     return array
 
 
-def _check_range(noun: str, values: Array, most: float) -> None:
-    bad = np.flatnonzero((values < 0) | (values > most))
+def _check_all(noun: str, values: Array, good: Array, rule: str) -> None:
+    bad = np.flatnonzero(~good)
     if len(bad):
-        rule = "weights are 0 or more" if noun == "weight" else "labels lie from 0 to 1"
-        raise DataError(f"The {noun} of input {bad[0]} is {values[bad[0]]:g}; {rule}.")
+        raise DataError(f"The {noun} of example {bad[0]} is {values[bad[0]]:g}; {rule}.")
 
 
 def _times(values: Array, n: int) -> Array:

@@ -134,8 +134,8 @@ def _check_run(
 ) -> Iterator[str]:
     schema = dataset.schema
     labels = _path(dataset, shard_file(part, shard, "labels"))
-    if not np.all((run.labels >= 0) & (run.labels <= 1)):
-        yield f"{labels} has labels that do not lie from 0 to 1."
+    if not np.isin(run.labels, (0, 1)).all():
+        yield f"{labels} has labels other than 0 and 1."
     if not np.isfinite(run.dense).all():
         yield f"{_path(dataset, shard_file(part, shard, 'dense'))} has values that are not finite."
     if run.weights is not None and not np.all(np.isfinite(run.weights) & (run.weights >= 0)):

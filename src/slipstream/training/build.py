@@ -31,7 +31,6 @@ from slipstream.training.placement import fast_bytes, tier_sizes_for, working_se
 
 COUNTED = 1 << 20
 _OWN_KERNELS_DIM = 64  # up to which DLRM's interaction is a kernel of its own
-_SMALL_BATCH = 16  # so often a batch fits a fast tier for which its exact rows do not matter
 
 
 def check(config: Config, dataset: Dataset) -> None:

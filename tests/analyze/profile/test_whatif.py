@@ -9,7 +9,7 @@ from slipstream.analyze.profile.whatif import COMPARED, BatchSample, plan_outcom
 from slipstream.config import Config
 from slipstream.data.loader import Loader
 from slipstream.pipeline.place.accesses import Popularity
-from slipstream.pipeline.place.budget import divide_among, too_small_for_some
+from slipstream.pipeline.place.budget import divide_among, least_bytes
 from slipstream.pipeline.place.working_set import count_working_set
 from slipstream.pipeline.strategies import PLACEMENTS
 from slipstream.training.build import model_of
@@ -67,7 +67,7 @@ def test_the_hits_of_the_planner_are_those_of_a_plain_simulation(n, seed, model,
     dataset, sample, rows = _sample(n, seed, model)
     examples, budget = len(dataset.train), round(rows.bytes * of)
     outcome = plan_outcome(sample, rows, examples, kind, budget, batch_size=BATCH, window=window)
-    if outcome.oversized_batches or too_small_for_some(rows.sizes, sample.needed.largest, budget):
+    if outcome.oversized_batches or budget < least_bytes(rows.sizes, sample.needed.largest):
         return
     tier = PLACEMENTS[kind]
     window = window if tier.window > 1 else 1

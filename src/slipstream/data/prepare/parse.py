@@ -92,7 +92,7 @@ class Parser:
         spec, block = self.spec, _Block(rows.frame, rows.plain)
         times = None
         if spec.label is not None:
-            expected = "a label from 0 to 1"
+            expected = "a label of 0 or 1"
             block.singles["label"] = self._take(
                 file, block, spec.label, expected, values.label
             ).values

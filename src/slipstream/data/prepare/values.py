@@ -36,9 +36,9 @@ class Cells:
 
 
 def label(field: pl.Series) -> Cells:
-    """Labels: numbers from 0 to 1; a missing one is bad."""
+    """Labels: 0 or 1; a missing one is bad."""
     numbers = _floats(field)
-    bad = numbers.bad | numbers.missing | (numbers.values < 0) | (numbers.values > 1)
+    bad = numbers.bad | numbers.missing | ~np.isin(numbers.values, (0, 1))
     return Cells(numbers.values.astype(np.float32), np.zeros_like(bad), bad)
 
 

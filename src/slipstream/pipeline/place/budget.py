@@ -32,19 +32,6 @@ def least_bytes(sizes: Sequence[int], largest: Sequence[int]) -> int:
     return sum(size * max(1, rows) for size, rows in zip(sizes, largest, strict=True))
 
 
-def too_small_for_some(sizes: Sequence[int], largest: Sequence[int], budget: int) -> str | None:
-    """A warning about a budget that cannot hold the largest batch; None if it can."""
-    least = least_bytes(sizes, largest)
-    if budget >= least:
-        return None
-    return (
-        f"A fast tier of {budget:,} bytes is too small for the largest batch, which needs "
-        f"{sum(largest):,} rows at once: {least:,} bytes with their optimizer state. Such batches "
-        f"are trained in the slow tier. With placement.fast_memory at {size_setting(least)} every "
-        "batch fits."
-    )
-
-
 def too_small_for_all(sizes: Sequence[int], needed: WorkingSet, budget: int) -> str | None:
     """The error for a budget in which no full batch fits; None if a batch fits."""
     if budget >= needed.smallest_bytes:
