@@ -73,7 +73,7 @@ def skewed(layout: Layout, capacity: int, n_valid: int, seed: int, skew: int) ->
             lists[feature.column] = ListBatch(values, column.offsets)
     numbers = torch.arange(capacity)
     weights = (numbers < n_valid).float()
-    return Batch(numbers, weights, weights, torch.zeros(capacity, 0), ids, n_valid, 0, lists)
+    return Batch(numbers, weights, weights, torch.zeros(capacity, 0), ids, n_valid, 0, lists=lists)
 
 
 def some_rows(layout: Layout, seed: int):

@@ -31,7 +31,7 @@ def test_it_takes_the_options_of_train():
 @pytest.mark.parametrize(
     ("setting", "sentence"),
     [
-        ("model.sizes=3", "'sizes'"),
+        ("model.sizes=3", "model.sizes"),
         ("strategy=plan", "Did you mean plain?"),
         ("precision=fp31", "precision"),
         ("dense.l=3", "Did you mean dense.lr?"),

@@ -174,7 +174,7 @@ def test_an_interrupt_at_any_line_of_the_mover_loses_no_row(slots):
     plans = trace.plans()
     assert plans[5].oversized_batch == (slots == 5)
     wanted = {n: in_place(trace._replace(batches=trace.batches[:n])) for n in (5, 6)}
-    for name in ("arrive", "_lend", "leave", "_put", "_take_out"):
+    for name in ("arrive", "_write_back", "leave", "_put"):
         for line in range(40):
             tables = tiered(trace)
             through(tables, plans[:5])

@@ -19,29 +19,16 @@ _WHOLE = (*_SIGNED, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
 
 
 class LookupIds(NamedTuple):
-    """The ids of one lookup.
+    """The ids of one lookup."""
 
-    Args:
-        ids: Of single columns, `[inputs, columns]`.
-        lists: The list columns by name.
-        n_valid: Inputs that are no padding.
-        device: Where the ids were, and where their vectors are wanted.
-    """
-
-    ids: Tensor
-    lists: dict[str, ListBatch]
-    n_valid: int
-    device: torch.device
+    ids: Tensor  # of single columns, `[inputs, columns]`
+    lists: dict[str, ListBatch]  # the list columns by name
+    n_valid: int  # inputs that are no padding
+    device: torch.device  # where the ids were, and where their vectors are wanted
 
 
 class Columns:
-    """Which columns a lookup needs, and how they are taken from what the user gives.
-
-    Args:
-        features: What is looked up.
-        block: The names of the columns in a batch's block of single ids, where batches are
-            looked up too.
-    """
+    """Which columns a lookup needs, and how they are taken from what the user gives."""
 
     def __init__(self, features: Sequence[Feature], block: Sequence[str] | None = None) -> None:
         single = [f.column for f in features if f.kind == "single"]

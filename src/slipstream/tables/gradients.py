@@ -21,16 +21,7 @@ def gradient_vectors(
     vectors: Tensor,
     sequences: Sequence[Tensor],
 ) -> Tensor:
-    """The gradient vectors of a group `[number, dim]`, as `GradientIndex` numbers them.
-
-    Args:
-        layout: Tables and features.
-        group: The group.
-        store: Where its rows are, as they were looked up.
-        plan: The plan of the batch.
-        vectors: The gradient of the features, `[inputs, features, dim]`.
-        sequences: That of each sequence, `[inputs, length, dim]`.
-    """
+    """The gradient vectors of a group `[number, dim]`, as `GradientIndex` numbers them."""
     divisors, of_values = None, []
     for place, number in enumerate(group.features):
         if layout.features[number].kind == "single":

@@ -23,25 +23,18 @@ _MANY = 1000
 
 @dataclass(eq=False)
 class Lookup:
-    """What a step needs to know of one lookup; only the graph of the loss holds it until backward.
+    """A lookup until its step; only the graph of the loss holds it until backward."""
 
-    Args:
-        layout: Tables and features.
-        ids: Of single columns, without padding.
-        lists: List columns, without padding.
-        waiting: Where it stands in line once it has a gradient.
-        vectors: Gradients of the groups by number, `[inputs, features, dim]`.
-        sequences: Gradients of sequence features by number, `[inputs, length, dim]`.
-        reached: The features that a gradient has come to. The rows of others must stay as they
-            are: Adam and weight decay would move them even by a gradient of zero.
-    """
-
-    layout: Layout
-    ids: Tensor
-    lists: dict[str, ListBatch]
-    waiting: list[Lookup]
+    layout: Layout  # tables and features
+    ids: Tensor  # of single columns, without padding
+    lists: dict[str, ListBatch]  # list columns, without padding
+    waiting: list[Lookup]  # where it stands in line once it has a gradient
+    # Gradients of the groups by number, `[inputs, features, dim]`.
     vectors: dict[int, Tensor] = field(default_factory=dict)
+    # Gradients of sequence features by number, `[inputs, length, dim]`.
     sequences: dict[int, Tensor] = field(default_factory=dict)
+    # The features that a gradient has come to. The rows of others must stay as they are: Adam and
+    # weight decay would move them even by a gradient of zero.
     reached: set[int] = field(default_factory=set)
 
     @property

@@ -1,9 +1,9 @@
-"""Carries rows between the slow store and the fast tier, as plans say.
+"""Carries rows between the slow store and the fast tier, as plans name them.
 
 One thread reads and writes the slow store, in the order of its queue; the training thread alone
 touches the fast tier. Rows for a plan are read ahead of its step, but never before the write-backs
 that the plan names are in that queue: so no read can overtake the write it depends on.
-A step in the slow tier first waits for that thread, then has the rows that it needs there.
+A step in the slow tier first waits for that thread, then copies the rows that it needs there.
 """
 
 from __future__ import annotations
@@ -28,27 +28,15 @@ BeforeWrite = Callable[[int, Array], None]
 
 @dataclass
 class Clock:
-    """What the training thread spends on moving rows.
+    """What the training thread spends on moving rows."""
 
-    Args:
-        seconds: Putting rows into their slots and taking them out, waits among it.
-        waits: Steps whose rows were still on their way.
-        waited: Seconds of these waits.
-    """
-
-    seconds: float = 0.0
-    waits: int = 0
-    waited: float = 0.0
+    seconds: float = 0.0  # putting rows into their slots and taking them out, waits among it
+    waits: int = 0  # steps whose rows were still on their way
+    waited: float = 0.0  # seconds of these waits
 
 
 class Mover:
-    """Moves rows between a slow store and a fast tier of the same groups.
-
-    Args:
-        slow: Every row, group by group.
-        fast: The slots of the fast tier.
-        before_write: Told the group and the rows before rows of the slow store are changed.
-    """
+    """Moves rows between a slow store and a fast tier of the same groups."""
 
     def __init__(
         self, slow: Sequence[RowStore], fast: Sequence[RowStore], before_write: BeforeWrite
@@ -72,69 +60,63 @@ class Mover:
     def prepare(self, plan: Plan) -> None:
         """Read a coming plan's rows ahead; plans come in the order of their steps."""
         self._pending.append(plan)
-        self._read_what_may_be()
+        self._read_ready_plans()
 
     def arrive(self, plan: Plan) -> None:
         """Put the rows of a plan into their slots; waits for them."""
         if plan.step not in self._staged:
             raise SlipstreamError(f"The rows of step {plan.step} were not prepared.")
         with self._timed():
-            records = self._waited_for(self._staged[plan.step])
-            self._raise_what_failed(
-                wait=plan.oversized_batch
-            )  # the writes these rows wait for are done
+            records = self._wait_for(self._staged[plan.step])
+            # The writes that these rows wait for are done.
+            self._raise_failure(wait=plan.oversized_batch)
             for number, (group, read) in enumerate(zip(plan.groups, records, strict=True)):
                 if group.fill is not None:
                     self._put(number, group.fill, read)
-                if group.borrowed is not None:
-                    self._lend(number, group.borrowed)
+                if group.borrowed is not None:  # in the slow tier for a step; current there now
+                    slots = group.borrowed.slots
+                    self._write_back(number, group.borrowed.rows, slots)
+                    self._row_of[number][slots] = -1
             del self._staged[plan.step]
 
     def leave(self, plan: Plan) -> None:
         """Take the rows that leave out of their slots; they are written back meanwhile."""
+        left, evicted = [], []
         with self._timed():
             for number, group in enumerate(plan.groups):
                 if group.borrowed is not None:
                     rows = group.borrowed.rows
                     self._put(number, group.borrowed, self._slow[number].records[rows])
-            self._take_out(plan)
-
-    def _take_out(self, plan: Plan) -> None:
-        left = []
-        for number, group in enumerate(plan.groups):
-            assert group.evict is not None, "plans for two tiers say what leaves"
-            slots = group.evict.slots
-            left.append((group.evict.rows, self._fast[number].records[slots]))
-        self._raise_what_failed()
-        self._writes.append(self._thread.submit(self._write, left))
-        for row_of, group in zip(self._row_of, plan.groups, strict=True):
-            assert group.evict is not None, "plans for two tiers say what leaves"
-            row_of[group.evict.slots] = -1
-        self._last_step = plan.step
-        self._read_what_may_be()
+                assert group.evict is not None, "plans for two tiers name the rows that leave"
+                evicted.append(group.evict.slots)
+                left.append((group.evict.rows, self._fast[number].records[evicted[-1]]))
+            self._raise_failure()
+            self._writes.append(self._thread.submit(self._write, left))
+            for row_of, slots in zip(self._row_of, evicted, strict=True):
+                row_of[slots] = -1  # not before the write is sure: an interrupt loses no row
+            self._last_step = plan.step
+            self._read_ready_plans()
 
     def flush(self) -> None:
         """Write every row in the fast tier back, without sending it away."""
-        self._raise_what_failed(wait=True)
+        self._raise_failure(wait=True)
         for number, row_of in enumerate(self._row_of):
             (slots,) = np.nonzero(row_of >= 0)
-            rows = row_of[slots]
-            self._before_write(number, rows)
-            copy_rows(self._fast[number].records, slots, rows, self._slow[number].records)
+            self._write_back(number, row_of[slots], slots)
 
     def close(self) -> None:
         """Finish what is under way and end the thread."""
         self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def _raise_what_failed(self, wait: bool = False) -> None:
-        """Raise what a write-back failed with, for good: rows are lost, nothing must be saved."""
+    def _raise_failure(self, wait: bool = False) -> None:
+        """Raise the error of a write-back, for good: rows are lost, nothing must be saved."""
         while self._failure is None and self._writes and (wait or self._writes[0].done()):
             self._failure = self._writes[0].exception()
             self._writes.popleft()
         if self._failure is not None:
             raise self._failure
 
-    def _waited_for(self, staged: Future[list[Array]]) -> list[Array]:
+    def _wait_for(self, staged: Future[list[Array]]) -> list[Array]:
         """The rows that were read, with the time counted that they are waited for."""
         if staged.done():
             return staged.result()
@@ -145,12 +127,9 @@ class Mover:
             self.clock.waits += 1
             self.clock.waited += time.perf_counter() - begun
 
-    def _lend(self, number: int, moves: RowSlots) -> None:
-        """Have rows of the fast tier in the slow one for a step; there they are current now."""
-        rows, slots = moves.rows, moves.slots
+    def _write_back(self, number: int, rows: Array, slots: Array) -> None:
         self._before_write(number, rows)
         copy_rows(self._fast[number].records, slots, rows, self._slow[number].records)
-        self._row_of[number][slots] = -1
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
@@ -165,7 +144,7 @@ class Mover:
         copy_rows(records, np.arange(len(slots)), slots, self._fast[number].records)
         self._row_of[number][slots] = moves.rows
 
-    def _read_what_may_be(self) -> None:
+    def _read_ready_plans(self) -> None:
         while self._pending and self._pending[0].after <= self._last_step:
             plan = self._pending.popleft()
             self._staged[plan.step] = self._thread.submit(self._read, plan)

@@ -31,12 +31,7 @@ _NONE = (np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64))
 
 
 class NoCache:
-    """Finds the rows of a batch in the slow store, where all of them are.
-
-    Args:
-        layout: Tables and features.
-        singles: The names of the columns in the block of single ids, in order.
-    """
+    """Finds the rows of a batch in the slow store, where all of them are."""
 
     def __init__(self, layout: Layout, singles: Sequence[str]) -> None:
         self._groups = [_GroupPlanner(layout, group, singles) for group in layout.groups]
@@ -67,15 +62,7 @@ class NoCache:
         update: bool = True,
         masks: Sequence[Tensor | None] | None = None,
     ) -> tuple[GroupPlan, ...]:
-        """Where the rows of a batch are.
-
-        Args:
-            ids: The ids of single columns, `[capacity, columns]`.
-            lists: The list columns by name.
-            n_valid: Inputs that are no padding.
-            update: Whether rows will be moved, or only looked up.
-            masks: For each group a bool for each row: False keeps the row as it is.
-        """
+        """Where the rows of a batch are; `masks` as for `filter_rows`."""
         groups = tuple(g.plan(ids.numpy(), lists, n_valid, update) for g in self._groups)
         return filter_rows(groups, masks)
 
@@ -106,13 +93,7 @@ class _GroupPlanner:
         self._layout = layout
         self._room: dict[str, Array] = {}
 
-    def plan(
-        self,
-        ids: Array,
-        lists: Mapping[str, ListBatch],
-        n: int,
-        update: bool,
-    ) -> GroupPlan:
+    def plan(self, ids: Array, lists: Mapping[str, ListBatch], n: int, update: bool) -> GroupPlan:
         capacity = len(ids)
         slots = np.empty((len(self.single), capacity), dtype=np.int64)
         bad = planning.single_slots(ids, self.columns, self.starts, self.rows, n, slots)
@@ -121,10 +102,8 @@ class _GroupPlanner:
             name = self.single[place][1].column
             raise _out_of_range(name, ids[row, self.columns[place]], row, self.rows[place])
         listed = {n: self._list(n, lists[f.column]) for n, f in self.listed}
-        plan = GroupPlan(torch.from_numpy(slots), listed)
-        if not update:
-            return plan
-        return GroupPlan(plan.slots, listed, self._touched(slots, listed, n))
+        touched = self._touched(slots, listed, n) if update else None
+        return GroupPlan(torch.from_numpy(slots), listed, touched)
 
     def _list(self, number: int, column: ListBatch) -> ListSlots:
         feature = self._layout.features[number]
@@ -221,13 +200,7 @@ class _GroupPlanner:
         return entries[:end], sources[:end], np.array(bounds, dtype=np.int64)
 
     def _parts(self, order: list[int], capacity: int, ends: Array) -> list[Array]:
-        """For each table its features, as `planning.entries` wants them.
-
-        Args:
-            order: The numbers of the list features.
-            capacity: Inputs of the batch, padding among them.
-            ends: Where the values of each list feature begin, and the end of the last.
-        """
+        """For each table its features, as `planning.entries` wants them."""
         singles = [n for n, _ in self.single]
         first, end = {}, capacity * self.width
         for n in self.group.sequences:

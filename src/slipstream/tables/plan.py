@@ -39,153 +39,99 @@ class GradientIndex:
 
 
 class KeptPrefix(NamedTuple):
-    """Where a device finds the kept rows of a group by their ids: for each single feature.
+    """Where a device finds the kept rows of a group by their ids: for each single feature."""
 
-    Args:
-        columns: int32, its column in the block of ids.
-        limits: int32, ids below this are in slots by their number,
-        bases: int32, from this one on.
-        starts: int64, where the rows of its table begin.
-        sizes: int64, how many there are.
-    """
-
-    columns: Tensor
-    limits: Tensor
-    bases: Tensor
-    starts: Tensor
-    sizes: Tensor
+    columns: Tensor  # int32, its column in the block of ids
+    limits: Tensor  # int32, ids below this are in slots by their number,
+    bases: Tensor  # int32, from this one on
+    starts: Tensor  # int64, where the rows of its table begin
+    sizes: Tensor  # int64, how many there are
 
 
 class RowSlots(NamedTuple):
-    """Rows that change their tier, each with its slot in the fast one.
+    """Rows that change their tier, each with its slot in the fast one."""
 
-    Args:
-        rows: The rows.
-        slots: Their slots.
-        numbered: For rows that stay, where plans leave it to a device to find them: how.
-    """
-
-    rows: Array
-    slots: Array
+    rows: Array  # the rows
+    slots: Array  # their slots
+    # For rows that stay, where plans leave it to a device to find them: how.
     numbered: KeptPrefix | None = None
 
 
 class ColdLookups(NamedTuple):
-    """Lookups of rows that the device cannot find by itself, in a plan that it finishes.
+    """Lookups of rows that the device cannot find by itself, in a plan that it finishes."""
 
-    Args:
-        places: int32, `input * features + feature`.
-        slots: int32, where the row of each is.
-        many: The plans that were made with this one, all of it.
-        at: Which of them it is.
-    """
-
-    places: Array
-    slots: Array
-    many: Emitted
-    at: int
+    places: Array  # int32, `input * features + feature`
+    slots: Array  # int32, where the row of each is
+    many: Emitted  # the plans that were made with this one, all of it
+    at: int  # which of them it is
 
 
 class Emitted(NamedTuple):
-    """What the plans of one group for several batches in a row say, one behind the other.
+    """The plans of one group for several batches in a row, one behind the other."""
 
-    Args:
-        places: int32: lookups of rows that are not kept, `input * features + feature`.
-        slots: int32: where these rows are.
-        lookups: Where those of each batch begin, and the end of the last.
-        fill_rows: Rows to bring in before each step.
-        fill_slots: int32: their slots.
-        fills: Where those of each batch begin, and the end of the last.
-        evict_rows: Rows to write back after it.
-        evict_slots: int32: their slots.
-        evicts: Where those of each batch begin, and the end of the last.
-    """
-
-    places: Array
-    slots: Array
-    lookups: Array
-    fill_rows: Array
-    fill_slots: Array
-    fills: Array
-    evict_rows: Array
-    evict_slots: Array
-    evicts: Array
+    places: Array  # int32: lookups of rows that are not kept, `input * features + feature`
+    slots: Array  # int32: where these rows are
+    lookups: Array  # where those of each batch begin, and the end of the last
+    fill_rows: Array  # rows to bring in before each step
+    fill_slots: Array  # int32: their slots
+    fills: Array  # where those of each batch begin, and the end of the last
+    evict_rows: Array  # rows to write back after it
+    evict_slots: Array  # int32: their slots
+    evicts: Array  # where those of each batch begin, and the end of the last
 
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """Where the rows of one group are that a batch needs.
+    """Where the rows of one group are that a batch needs."""
 
-    Args:
-        slots: int64 `[single features, capacity]`; -1 in padding.
-        lists: The list features of the group by their number in the layout.
-        touched: What the update moves; None for a batch that is only looked up.
-        fill: Rows of the slow tier to bring into slots before the step; None where the step works
-            in the slow tier, and slots are row numbers.
-        evict: Rows to write back from their slots after the step; None where there is one tier.
-        needs: Distinct rows that the step needs, moved or not; 0 where there is one tier, and where
-            the device finds out.
-        kept: Rows that stay in the fast tier for good, as it is now decided.
-        borrowed: For a step in the slow tier though there is a fast one: the rows that it needs and
-            that are in the fast one. They are in the slow one for the step, and then in their slots
-            again.
-        cold: For a plan that the device finishes from the batch's ids: what it cannot know. It has
-            no slots then, and all rows that are looked up move.
-    """
-
-    slots: Tensor
+    slots: Tensor  # int64 `[single features, capacity]`; -1 in padding
+    # The list features of the group by their number in the layout.
     lists: dict[int, ListSlots] = field(default_factory=dict)
+    # What the update moves; None for a batch that is only looked up.
     touched: GradientIndex | None = None
+    # Rows of the slow tier to bring into slots before the step; None where the step works in the
+    # slow tier, and slots are row numbers.
     fill: RowSlots | None = None
+    # Rows to write back from their slots after the step; None where there is one tier.
     evict: RowSlots | None = None
+    # Distinct rows that the step needs, moved or not; 0 where there is one tier, and where the
+    # device finds out.
     needs: int = 0
-    kept: int = 0
+    kept_rows: int = 0  # rows that stay in the fast tier for good, as it is now decided
+    # For a step in the slow tier though there is a fast one: the rows that it needs and that are in
+    # the fast one. They are in the slow one for the step, and then in their slots again.
     borrowed: RowSlots | None = None
+    # For a plan that the device finishes from the batch's ids: what it cannot know. It has no slots
+    # then, and all rows that are looked up move.
     cold: ColdLookups | None = None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One batch, ready to be stepped through: a pure function of data, config and decisions.
+    """One batch, ready to be stepped through: a pure function of data, config and decisions."""
 
-    Args:
-        step: The number of the step, from 1.
-        numbers: Which inputs of the part, -1 in padding.
-        n_valid: How many inputs there are; the rest of the capacity is padding.
-        next_position: Where in the order the next batch begins.
-        labels: float32 `[capacity]`.
-        dense: float32 `[capacity, dense values]`.
-        weight: How much each input counts in the loss; 0 in padding.
-        logit_offset: Added to each logit in the loss, or None.
-        groups: Where the rows are, for each group of the layout.
-        after: The step whose write-backs must have landed before rows are brought in.
-        parts: Where each part of the batch but the first begins; none for a batch in one part. The
-            inputs of the first of several parts need no row that is still to be brought in.
-        ids: int32 `[capacity, single columns]`, for a plan that the device finishes.
-        skipped: The numbers of the inputs just before or between these that are not trained;
-            None where nothing decides about that.
-        decision: The number of the decision by which they were skipped.
-        read_block: The batches that were read at once with its batch. None where
-            they are others.
-        place: Which of them it is.
-    """
-
-    step: int
-    numbers: Tensor
-    n_valid: int
-    next_position: int
-    labels: Tensor
-    dense: Tensor
-    weight: Tensor
-    logit_offset: Tensor | None
-    groups: tuple[GroupPlan, ...]
-    after: int = 0
+    step: int  # the number of the step, from 1
+    numbers: Tensor  # which inputs of the part, -1 in padding
+    n_valid: int  # how many inputs there are; the rest of the capacity is padding
+    next_position: int  # where in the order the next batch begins
+    labels: Tensor  # float32 `[capacity]`
+    dense: Tensor  # float32 `[capacity, dense values]`
+    weight: Tensor  # how much each input counts in the loss; 0 in padding
+    logit_offset: Tensor | None  # added to each logit in the loss, or None
+    groups: tuple[GroupPlan, ...]  # where the rows are, for each group of the layout
+    after: int = 0  # the step whose write-backs must have landed before rows are brought in
+    # Where each part of the batch but the first begins; none for a batch in one part. The inputs of
+    # the first of several parts need no row that is still to be brought in.
     parts: tuple[int, ...] = ()
+    # The numbers of the inputs just before or between these that are not trained; None where
+    # nothing decides about that.
     skipped: Array | None = None
-    decision: int = 0
+    decision: int = 0  # the number of the decision by which they were skipped
+    # Int32 `[capacity, single columns]`, for a plan that the device finishes.
     ids: Tensor | None = None
+    # The batches that were read at once with its batch. None where they are others.
     read_block: ReadBlock | None = None
-    place: int = 0
+    place: int = 0  # which of them it is
 
     @property
     def capacity(self) -> int:
@@ -268,31 +214,16 @@ class Placement(Protocol):
     def place(
         self, batches: Batches, step: int, *, update: bool, row_filter: RowFilter | None = None
     ) -> Iterator[Placed]:
-        """Where the rows of each batch are; the first batch is step number `step`.
-
-        Args:
-            batches: The batches.
-            step: The number of the first step.
-            update: Whether rows will be moved, or only looked up.
-            row_filter: Which rows each batch updates; None updates all that it needs.
-        """
+        """Where the rows of each batch are; the first batch is step number `step`."""
 
 
 class Planner:
-    """Makes the plans of batches: which rows each needs, and where they are.
-
-    Args:
-        placement: Finds the rows of batches.
-        update: Whether the plans are for training, or only for looking up.
-        row_filter: Which rows each batch updates; None updates all that it needs.
-    """
+    """Makes the plans of batches: which rows each needs, and where they are."""
 
     def __init__(
         self, placement: Placement, *, update: bool = True, row_filter: RowFilter | None = None
     ) -> None:
-        self._placement = placement
-        self._update = update
-        self._row_filter = row_filter
+        self._placement, self._update, self._row_filter = placement, update, row_filter
 
     def plans(self, batches: Batches, step: int = 1) -> Iterator[Plan]:
         """The plan of each batch; the first is step number `step`."""
@@ -300,29 +231,26 @@ class Planner:
             batches, step, update=self._update, row_filter=self._row_filter
         )
         try:
-            yield from self._plans_of(placed, step)
+            for number, (batch, groups, after, parts) in enumerate(placed, start=step):
+                yield quick(
+                    Plan,
+                    step=number,
+                    numbers=batch.numbers,
+                    n_valid=batch.n_valid,
+                    next_position=batch.next_position,
+                    labels=batch.labels,
+                    dense=batch.dense,
+                    weight=batch.weights,
+                    logit_offset=batch.logit_offset,
+                    groups=groups,
+                    after=after,
+                    parts=parts,
+                    ids=batch.ids if any(group.cold is not None for group in groups) else None,
+                    skipped=batch.skipped,
+                    decision=batch.decision,
+                    read_block=batch.read_block,
+                    place=batch.place,
+                )
         finally:
             if isinstance(placed, Generator):
                 placed.close()
-
-    def _plans_of(self, placed: Iterator[Placed], step: int) -> Iterator[Plan]:
-        for number, (batch, groups, after, parts) in enumerate(placed, start=step):
-            yield quick(
-                Plan,
-                step=number,
-                numbers=batch.numbers,
-                n_valid=batch.n_valid,
-                next_position=batch.next_position,
-                labels=batch.labels,
-                dense=batch.dense,
-                weight=batch.weights,
-                logit_offset=batch.logit_offset,
-                groups=groups,
-                after=after,
-                parts=parts,
-                ids=batch.ids if any(group.cold is not None for group in groups) else None,
-                skipped=batch.skipped,
-                decision=batch.decision,
-                read_block=batch.read_block,
-                place=batch.place,
-            )

@@ -28,14 +28,7 @@ def budget_bytes(
     auto: Callable[[], int] | None = None,
     whole: Callable[[Layout], int] = all_bytes,
 ) -> int:
-    """The bytes of a budget.
-
-    Args:
-        text: A size such as `256MiB`, a share such as `5%` of all rows with their state, or `auto`.
-        layout: Tables and features.
-        auto: Computes the bytes of `auto`, such as `auto_bytes`.
-        whole: Computes the bytes that a share refers to.
-    """
+    """The bytes of a budget: a size such as `256MiB`, a share of `whole` such as 5%, or auto."""
     plain = text.strip().lower()
     if plain == "auto" and auto is not None:
         return auto()

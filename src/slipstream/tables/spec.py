@@ -107,53 +107,36 @@ class Feature:
 
 
 class InSlots(NamedTuple):
-    """Where the rows of a group whose features are all single are in the memory of a device.
+    """Where the rows of a group whose features are all single are in the memory of a device."""
 
-    Args:
-        records: What is in the slots, int32 `[slots, words]`.
-        slots: The slot of each row, int32 `[features, capacity]`; -1 stands for zeros.
-        span: int32, the first input that counts and the one after the last; others have zeros.
-        shape: What kernels must know of a record.
-    """
-
-    records: Tensor
-    slots: Tensor
-    span: Tensor
-    shape: tuple[int, ...]
+    records: Tensor  # what is in the slots, int32 `[slots, words]`
+    slots: Tensor  # the slot of each row, int32 `[features, capacity]`; -1 stands for zeros
+    span: Tensor  # int32, the first input that counts and the one after the last; others have zeros
+    shape: tuple[int, ...]  # what kernels must know of a record
 
 
 class Embedded(NamedTuple):
-    """What a lookup gives the model.
+    """What a lookup gives the model."""
 
-    Args:
-        vectors: For each group of the layout its features, `[capacity, features, dim]`.
-        sequences: For each sequence feature of the layout its steps, `[capacity, length, dim]`.
-        lengths: For each sequence feature how many of its steps there are, int64 `[capacity]`.
-        in_slots: For each group where its rows are, if the model reads them by itself. Its vectors
-            then only collect gradients: what they hold is no row.
-    """
-
+    # For each group of the layout its features, `[capacity, features, dim]`.
     vectors: tuple[Tensor, ...]
+    # For each sequence feature of the layout its steps, `[capacity, length, dim]`.
     sequences: tuple[Tensor, ...] = ()
+    # For each sequence feature how many of its steps there are, int64 `[capacity]`.
     lengths: tuple[Tensor, ...] = ()
+    # For each group where its rows are, if the model reads them by itself. Its vectors then only
+    # collect gradients: what they hold is no row.
     in_slots: tuple[InSlots, ...] = ()
 
 
 @dataclass(frozen=True)
 class Group:
-    """Tables of one dimension, storage and optimizer, one after the other in one array of rows.
+    """Tables of one dimension, storage and optimizer, one after the other in one array of rows."""
 
-    Args:
-        tables: The tables.
-        starts: The row at which each table begins, and the number of all rows.
-        features: The single and pooled features, by their number in the layout.
-        sequences: The sequence features, by their number in the layout.
-    """
-
-    tables: tuple[TableSpec, ...]
-    starts: tuple[int, ...]
-    features: tuple[int, ...]
-    sequences: tuple[int, ...]
+    tables: tuple[TableSpec, ...]  # the tables
+    starts: tuple[int, ...]  # the row at which each table begins, and the number of all rows
+    features: tuple[int, ...]  # the single and pooled features, by their number in the layout
+    sequences: tuple[int, ...]  # the sequence features, by their number in the layout
 
     @property
     def dim(self) -> int:

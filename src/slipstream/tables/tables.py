@@ -140,14 +140,7 @@ class Embeddings:
     def update(
         self, groups: Sequence[GroupPlan], *embedded: Embedded, step: int, factor: float = 1.0
     ) -> None:
-        """Move the rows by the gradients that a lookup has collected.
-
-        Args:
-            groups: The plan of the batch.
-            embedded: What the lookup of each part of the batch gave, after the backward pass.
-            step: The number of the step, from 1.
-            factor: Of every table's learning rate.
-        """
+        """Move the rows by the gradients that a lookup has collected."""
         gradients = [self._gradient(n, plan, embedded) for n, plan in enumerate(groups)]
         self.move(groups, gradients, step=step, factor=factor)
 

@@ -101,7 +101,7 @@ def test_every_row_has_one_place_and_is_there_when_its_batch_comes(trace, step):
             torch.testing.assert_close(group.touched.rows, place(rows.touched.rows))
             torch.testing.assert_close(group.touched.starts, rows.touched.starts)
             torch.testing.assert_close(group.touched.sources, rows.touched.sources)
-            assert group.kept == len(tier.keep)
+            assert group.kept_rows == len(tier.keep)
             tier.leave(group.evict, plan)
     for tier in tiers:
         assert tier.slot_of.keys() == tier.keep, "at the end everything else has left"

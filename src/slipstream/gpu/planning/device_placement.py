@@ -120,8 +120,8 @@ class DevicePlacement:
                 np.concatenate([at[stays], cold.fill_slots]),
             )
             evict, n_kept = RowSlots(cold.evict_rows, cold.evict_slots), len(tier_size.keep)
-            plan = replace(group, evict=evict, borrowed=borrowed, needs=len(rows), kept=n_kept)
-            plans.append(plan)
+            plan = replace(group, evict=evict, borrowed=borrowed)
+            plans.append(replace(plan, needs=len(rows), kept_rows=n_kept))
         return tuple(plans)
 
 
@@ -133,7 +133,7 @@ def _plan(plan: ColdPlan, n_kept: int) -> GroupPlan:
         lists={},
         fill=RowSlots(plan.fill_rows, plan.fill_slots),
         evict=RowSlots(plan.evict_rows, plan.evict_slots),
-        kept=n_kept,
+        kept_rows=n_kept,
         cold=ColdLookups(plan.places, plan.slots, plan.many, plan.at),
     )
 

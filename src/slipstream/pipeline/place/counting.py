@@ -58,7 +58,7 @@ def add_unplanned_lookups(transfers: dict[str, int], needs: int) -> None:
 
 def kept_rows(plan: Plan) -> int:
     """Rows that stay in the fast tier, as it was decided when this step was planned."""
-    return sum(group.kept for group in plan.groups)
+    return sum(group.kept_rows for group in plan.groups)
 
 
 def per_input(transfers: dict[str, int], inputs: int) -> dict[str, float]:

@@ -44,7 +44,7 @@ class Tier:
         self.last_use = np.zeros(rows, dtype=np.int32)
         slots = np.arange(len(tier_size.keep), dtype=np.int32)
         self.slot_of[tier_size.keep] = slots
-        self.last_use[tier_size.keep] = tiers.KEPT
+        self.last_use[tier_size.keep] = tiers.ALWAYS_KEPT
         # Popped from the end: low slots first.
         self.n_free = tier_size.slots - len(tier_size.keep)
         self.free = np.zeros(tier_size.slots, dtype=np.int32)
@@ -81,7 +81,7 @@ class Tier:
         """Choose the kept rows anew; the batches that were read begin at this step."""
         assert self.popular is not None, "only tiers that learn what is popular choose"
         dropped = self.popular.choose()
-        dropped = dropped[self.last_use[dropped] == tiers.KEPT]
+        dropped = dropped[self.last_use[dropped] == tiers.ALWAYS_KEPT]
         self.kept_rows -= len(dropped)
         self.wanted += len(dropped)
         self.last_use[dropped] = tiers.LET_GO
@@ -93,9 +93,9 @@ class Tier:
 
     def keeps_all(self, group: GroupPlan, n: int) -> Array:
         """Whether all rows of each input are kept, and so in the fast tier by now."""
-        all_kept = (self.last_use[group.slots.numpy()[:, :n]] == tiers.KEPT).all(axis=0)
+        all_kept = (self.last_use[group.slots.numpy()[:, :n]] == tiers.ALWAYS_KEPT).all(axis=0)
         for list_slots in group.lists.values():
-            others = self.last_use[list_slots.slots.numpy()] != tiers.KEPT
+            others = self.last_use[list_slots.slots.numpy()] != tiers.ALWAYS_KEPT
             before = np.concatenate([[0], np.cumsum(others)])[list_slots.offsets.numpy()]
             all_kept &= np.diff(before)[:n] == 0
         return all_kept
@@ -150,7 +150,9 @@ class Tier:
         if self.popular is not None and ahead is not None:
             self._make_room(self.popular, step, (), ahead)
         evict = self._send_away(here, step)
-        return replace(group, evict=evict, needs=len(rows), kept=self.kept_rows, borrowed=borrowed)
+        return replace(
+            group, evict=evict, needs=len(rows), kept_rows=self.kept_rows, borrowed=borrowed
+        )
 
     def _send_away(self, rows: Array, step: int) -> RowSlots:
         """Free the slots of rows that nothing in sight needs: some of these, and what was left."""
@@ -183,7 +185,7 @@ class Tier:
         short = tiers.not_kept(ahead, self.last_use) - (self.slots - self.kept_rows)
         if short <= 0:
             return
-        spare = self.last_use == tiers.KEPT
+        spare = self.last_use == tiers.ALWAYS_KEPT
         for needs in (*window, ahead):
             spare[needs] = False
         dropped = popular.drop(np.flatnonzero(spare), short)

@@ -51,17 +51,9 @@ def list_slots(
 ) -> int:
     """Write the slots of a list column's values, the last `length` of each list if that is not 0.
 
-    Args:
-        ids: The values of all lists.
-        offsets: Where each list begins in `ids`.
-        start: The slot of the table's first row.
-        rows: Rows of the table.
-        length: The most values of a list that are kept.
-        slots: Out: as long as `ids`.
-        list_starts: Out: where each list begins in `slots`.
-
-    Returns:
-        The place in `ids` of the first id that is out of range, or `GOOD`.
+    List i is `ids[offsets[i]:offsets[i + 1]]`; the table has `rows` rows from the slot `start` on.
+    `list_starts` receives where each list begins in `slots`. Returns the place in `ids` of the
+    first id that is out of range, or `GOOD`.
     """
     end = 0
     list_starts[0] = 0
@@ -126,14 +118,10 @@ def distinct(
 ) -> int:
     """Number the distinct slots and count them; returns how many there are.
 
-    Args:
-        slots: The slots of all lookups; those below 0 are left out.
-        bounds: Where the lookups of each table begin and end: tables share no slots.
-        table: Room for a hash table of numbers, int32: a power of two, at least twice the
-            lookups of a table.
-        rows: Out: the distinct slots by table and first occurrence.
-        counts: Out: how often each occurs.
-        numbers: Out: for each lookup the number of its slot in `rows`, -1 where left out.
+    Slots below 0 are left out. `bounds` has where the lookups of each table begin and end, as
+    tables share no slots; `table` is memory for a hash table, int32: a power of two, at least twice
+    the lookups of a table. `rows` and `counts` receive the distinct slots by table and first
+    occurrence, `numbers` for each lookup the number of its slot in `rows`, or -1.
     """
     count = 0
     for piece in range(len(bounds) - 1):
@@ -169,12 +157,8 @@ def distinct(
 def by_row(numbers: Array, sources: Array, counts: Array, starts: Array, out: Array) -> None:
     """Put the sources of each distinct row one after the other, in the order they come.
 
-    Args:
-        numbers: For each lookup the number of its row, or -1.
-        sources: For each lookup the number of its gradient vector.
-        counts: How often each row occurs; used up.
-        starts: Out: where each row's sources begin, and their number.
-        out: Out: the sources.
+    `numbers` and `sources` are of each lookup its row, or -1, and its gradient vector; `counts` has
+    the lookups of each row and is overwritten. `starts` receives where each row's sources begin.
     """
     end = 0
     for u in range(len(counts)):

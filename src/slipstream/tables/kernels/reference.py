@@ -39,15 +39,7 @@ def lookup(layout: Layout, group: Group, store: RowStore, plan: GroupPlan) -> li
 
 
 def update(store: RowStore, plan: GroupPlan, gradient: Tensor, lr: float, step: int) -> None:
-    """Move the rows: the parts of each row's gradient are summed, then applied once.
-
-    Args:
-        store: The rows.
-        plan: Which rows move.
-        gradient: The gradient vectors `[number, dim]`, as `GradientIndex` numbers them.
-        lr: Learning rate.
-        step: The number of the step, from 1.
-    """
+    """Move the rows: the parts of each row's gradient are summed, then applied once."""
     touched, optimizer = plan.touched, store.group.optimizer
     assert touched is not None, "a batch that is only looked up updates nothing"
     owner = torch.repeat_interleave(torch.arange(len(touched.rows)), touched.starts.diff())

@@ -22,12 +22,8 @@ BLOCK = 1 << 12  # elements of rows that are updated at a time: they fit the nea
 def lookup(values: Array, shift: Shift, slots: Array, places: Array, out: Array) -> None:
     """Copy rows to their place in `out` `[capacity, features, dim]`; a slot below 0 gives zeros.
 
-    Args:
-        values: The rows as floats, or as the upper halves of floats.
-        shift: None for floats; 16 for halves, and `out` is then the bits of floats.
-        slots: The slots of each feature, `[feature, input]`.
-        places: The place of each feature in `out`.
-        out: Out.
+    `values` are floats and `shift` is None; or they are the upper halves of floats, `shift` is 16
+    and `out` the bits of floats. Slots are `[feature, input]`; `places` is where features go.
     """
     dim = out.shape[2]
     for feature in range(len(places)):
@@ -49,15 +45,9 @@ def lookup(values: Array, shift: Shift, slots: Array, places: Array, out: Array)
 def pool(
     values: Array, shift: Shift, slots: Array, offsets: Array, divisors: Array, out: Array
 ) -> None:
-    """Write the sum of the rows of each list, divided, to `out` `[lists, dim]`.
+    """Write the sum of the rows of each list, divided if there are divisors, to `[lists, dim]`.
 
-    Args:
-        values: As in `lookup`.
-        shift: As in `lookup`.
-        slots: The slots of all lists.
-        offsets: Where those of each list begin, and the end of the last.
-        divisors: What the sum of each list is divided by; none where there is nothing to divide by.
-        out: Out.
+    `values` and `shift` are as in `lookup`; list i has the slots `offsets[i]` to `offsets[i + 1]`.
     """
     dim = out.shape[1]
     bits = np.empty(dim, dtype=np.uint32)
@@ -97,35 +87,20 @@ def _sum(starts: Array, sources: Array, gradient: Array, first: int, summed: Arr
 
 
 class RowUpdate(NamedTuple):
-    """What the compiled update of a row optimizer works on.
+    """What the compiled update of a row optimizer works on."""
 
-    Args:
-        rows: The rows with a gradient.
-        starts: Where the sources of each begin, and the end of the last.
-        sources: The numbers of the gradient vectors that are summed for a row.
-        gradient: The gradient vectors.
-        values: The rows as floats, and their optimizer state.
-        halves: The rows as 16-bit halves, where they are kept as such.
-        halved: Whether they are.
-        low: Where in a row of `halves` the lower halves begin; 0 rounds to the upper ones.
-        slots: The column of `values` at which each state slot begins.
-        numbers: What the optimizer's `numbers` returns.
-        weight_decay: The optimizer's, 0 without.
-        block: How many rows to update at a time.
-    """
-
-    rows: Array
-    starts: Array
-    sources: Array
-    gradient: Array
-    values: Array
-    halves: Array
-    halved: bool
-    low: int
-    slots: Array
-    numbers: Array
-    weight_decay: float
-    block: int
+    rows: Array  # the rows with a gradient
+    starts: Array  # where the sources of each begin, and the end of the last
+    sources: Array  # the numbers of the gradient vectors that are summed for a row
+    gradient: Array  # the gradient vectors
+    values: Array  # the rows as floats, and their optimizer state
+    halves: Array  # the rows as 16-bit halves, where they are kept as such
+    halved: bool  # whether they are
+    low: int  # where in a row of `halves` the lower halves begin; 0 rounds to the upper ones
+    slots: Array  # the column of `values` at which each state slot begins
+    numbers: Array  # what the optimizer's `numbers` returns
+    weight_decay: float  # the optimizer's, 0 without
+    block: int  # how many rows to update at a time
 
 
 @compiled

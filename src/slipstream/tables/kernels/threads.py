@@ -18,12 +18,7 @@ SHARE = 1 << 19
 
 
 def even(count: int, work: int) -> list[int]:
-    """Bounds of equal shares for the threads; one share where there is little to do.
-
-    Args:
-        count: What is shared out.
-        work: Elements to touch in all.
-    """
+    """Bounds of equal shares for the threads; one share where there is little to do."""
     shares = shares_for(work, count)
     return [count * share // shares for share in range(shares + 1)]
 

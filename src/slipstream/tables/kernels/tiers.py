@@ -1,7 +1,7 @@
 """Which rows are in the fast tier, batch by batch: compiled, without the interpreter lock.
 
 Two numbers a row: the slot that it is in (-1: none), and the step of its last use that is known
-of. A row that is kept for good has `KEPT` there, so no test asks what kind of row it is.
+of. A row that is kept for good has `ALWAYS_KEPT` there, so no test asks what kind of row it is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from slipstream.arrays import Array
 from slipstream.compiled import compiled
 
-KEPT = np.int32(2**31 - 1)
+ALWAYS_KEPT = np.int32(2**31 - 1)
 LET_GO = np.int32(-1)
 
 
@@ -55,8 +55,8 @@ def keep(rows: Array, chosen: Array, last_use: Array) -> int:
     new = 0
     for k in range(len(rows)):
         row = rows[k]
-        if chosen[row] and last_use[row] != KEPT:
-            last_use[row] = KEPT
+        if chosen[row] and last_use[row] != ALWAYS_KEPT:
+            last_use[row] = ALWAYS_KEPT
             new += 1
     return new
 
@@ -66,7 +66,7 @@ def not_kept(rows: Array, last_use: Array) -> int:
     """How many of these rows are not kept for good."""
     others = 0
     for k in range(len(rows)):
-        others += last_use[rows[k]] != KEPT
+        others += last_use[rows[k]] != ALWAYS_KEPT
     return others
 
 
@@ -76,13 +76,7 @@ def bring_in(
 ) -> int:
     """Give every row of a batch a slot; returns how many had none.
 
-    Args:
-        rows: The distinct rows of the batch.
-        slot_of: The slot of each row of the group, -1 without; changed.
-        free: A stack of free slots.
-        n_free: Its height.
-        fill_rows: Out: the rows that were brought in.
-        fill_slots: Out: their slots.
+    `free` is a stack of `n_free` free slots; `fill_rows` and `fill_slots` receive the new ones.
     """
     filled = 0
     for k in range(len(rows)):
