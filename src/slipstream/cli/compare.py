@@ -6,7 +6,7 @@ import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -70,7 +70,7 @@ def compare(
     from slipstream.cli.compare_progress import CompareProgress
 
     flags = options.flags | {"data": None if data is None else str(data)}
-    lists = {"strategies": strategies, "skip": skip, "models": models, "grid": grid}
+    lists: dict[str, Any] = {"strategies": strategies, "skip": skip, "models": models, "grid": grid}
     lists |= {"preset": preset, "seeds": seeds}
     base, choices = read_options(options.file, flags, options.settings, lists)
     if not base.data:
