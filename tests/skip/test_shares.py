@@ -92,8 +92,8 @@ def test_where_few_examples_are_hot_the_reason_names_their_share(data, tmp_path)
     assert 0.02 < skipped / count < 0.6
     assert np.mean(named) == pytest.approx(skipped / count, abs=0.03)
     text = summary["skipping"]["sentence"]
-    assert f"{skipped / count:.1%} of the {count:,} judged, where".replace("%", " %") in text
-    assert "where the target is 80.0 %: only" in text
+    assert f"{skipped / count:.1%} of {count:,} judged examples".replace("%", " %") in text
+    assert "target 80.0 %; reason: only" in text
 
 
 def test_where_few_examples_are_negative_the_reason_names_their_share(tmp_path):

@@ -112,7 +112,10 @@ def test_thinned_negatives_leave_predictions_calibrated(data, tmp_path):
 def test_a_run_that_ends_before_a_decision_holds_has_that_reason(data, tmp_path):
     summary = run(data, tmp_path / "run", "random", "skip.lag=1000")
     assert summary["inputs_skipped"] == 0
-    assert "(decisions hold from skip.lag batches on" in summary["skipping"]["sentence"]
+    assert (
+        "(the run ended before a decision took effect, skip.lag batches after it)"
+        in summary["skipping"]["sentence"]
+    )
 
 
 def test_compensation_never_skips_all_examples(data, tmp_path):

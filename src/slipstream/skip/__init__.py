@@ -8,14 +8,14 @@ the run), `decision` and `judge` (which examples it skips), `order` (batches of 
 from slipstream.skip import rules
 from slipstream.skip.candidates import Candidates
 from slipstream.skip.registry import NAMES, RULES, register, rule_choice
-from slipstream.skip.rule import RowTables, SkipRule
+from slipstream.skip.rule import RowScores, SkipRule
 from slipstream.skip.threshold import Threshold, quantile
 
 __all__ = [
     "NAMES",
     "RULES",
     "Candidates",
-    "RowTables",
+    "RowScores",
     "SkipRule",
     "Threshold",
     "quantile",

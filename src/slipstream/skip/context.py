@@ -19,12 +19,12 @@ from slipstream.tables.spec import Layout
 from slipstream.tables.tables import Embeddings
 
 WARMUP = 0.1  # of an epoch
-_ROOM = 2  # examples that a batch may use up, beside the average
+_ROOM = 2  # times the average span of a batch
 _MOST = 0.99
 
 
-def used_up(trained: float, share: float) -> float:
-    """Examples that are used up until so many are trained, where a share of them is skipped."""
+def order_span(trained: float, share: float) -> float:
+    """Examples of the order, trained and skipped, of which so many are trained."""
     return trained / (1 - min(share, _MOST))
 
 
@@ -76,7 +76,7 @@ class RunContext:
         return max(1, round(self.keys.interval * self.base.per_epoch))
 
     @property
-    def late(self) -> int:
+    def lag_examples(self) -> int:
         """Examples that are trained from a decision to its effect."""
         return (self.keys.lag or 0) * self.batch_size
 
@@ -86,13 +86,13 @@ class RunContext:
         return self.keys.target_schedule or (self.keys.target,)
 
     @property
-    def most_used_up(self) -> int:
-        """The most examples that a batch may use up, skipped ones counted.
+    def max_batch_span(self) -> int:
+        """The most examples of the order that a batch may have, trained and skipped.
 
-        So many that the batches of a lag use up an interval: a decision then holds for about an
+        So many that the batches of a lag span an interval: a decision then holds for about an
         interval, whatever it skips. But always enough to fill batches that skip the target.
         """
-        full = used_up(_ROOM * self.batch_size, max(self.targets))
+        full = order_span(_ROOM * self.batch_size, max(self.targets))
         return max(math.ceil(self.every / (1 + (self.keys.lag or 0))), math.ceil(full))
 
     def places(self, rows: Array) -> list[tuple[int, Array, Array]]:

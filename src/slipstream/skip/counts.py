@@ -94,27 +94,29 @@ class SkipCounts:
     def why_nothing(self) -> str:
         """The reason why nothing was skipped, as far as decisions have one."""
         decisions = self._decisions[1:]
-        if not decisions:
-            return "no decision was taken"
         if not any(counts["trained"] for counts in decisions):
-            return "decisions hold from skip.lag batches on, and the run ended before"
+            return "the run ended before a decision took effect, skip.lag batches after it"
         targets = any(counts["target"] for counts in decisions)
         return _reason(decisions) or ("" if targets else "the target is 0 %")
 
     def share_and_target(self, *, of_sample: bool) -> str:
-        """The share, of the sample or of all examples, beside the target; and why they differ."""
+        """The share of examples, or of sampled ones, beside the target; and why they differ."""
         decisions = [each for each in self._decisions if each.get("target") and _judged(each)]
         judged = sum(map(_judged, decisions))
         if not judged:
             return ""
         target = sum(each["target"] * _judged(each) for each in decisions) / judged
         reached = [each["reached"] * _judged(each) for each in decisions]
-        share = sum(reached if of_sample else [each["skipped"] for each in decisions]) / judged
-        of = f"{_percent(share)} of {'the sample' if of_sample else f'the {judged:,} judged'}"
+        in_sample = sum(reached) / judged
+        share = in_sample if of_sample else sum(each["skipped"] for each in decisions) / judged
+        where = "of the sampled examples" if of_sample else f"of {judged:,} judged examples"
+        text = f"{_percent(share)} {where}, target {_percent(target)}"
         if abs(share - target) <= _CLOSE:
-            return f"{of}, the target is {_percent(target)}"
-        why = _reason(decisions) or "the examples were unlike the sample before them"
-        return f"{of}, where the target is {_percent(target)}: {why}"
+            return text
+        why = _reason(decisions)
+        if not why and abs(in_sample - target) <= _CLOSE:
+            why = "the sampled examples differ from the others"
+        return f"{text}; reason: {why}" if why else text
 
 
 def sentence(rule: str, summary: Mapping[str, Any], because: str) -> str:

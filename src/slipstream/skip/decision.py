@@ -1,4 +1,4 @@
-"""Numbered decisions: the tables of each, and for which batches it holds."""
+"""Numbered decisions: the threshold and row scores of each, and for which batches it holds."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Decision:
         number: Decisions are counted from 0, which trains all.
         step: Steps that were done when it was taken.
         threshold: Examples whose score is below it are skipped.
-        tables: The rule's tables, which do not change any more.
+        row_scores: The rule's numbers for each row, which stay as they are.
     """
 
     number: int = 0
     step: int = -1
     threshold: float = TRAIN_ALL
-    tables: Mapping[str, Array] = field(default_factory=dict)
+    row_scores: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def trains_all(self) -> bool:
@@ -54,7 +54,7 @@ class Decisions:
     Example:
         >>> decisions = Decisions(lag=2)
         >>> decisions.done = 5
-        >>> decisions.take(threshold=0.3, tables={})
+        >>> decisions.take(threshold=0.3, row_scores={})
         >>> [decisions.of(batch).number for batch in (6, 7, 8)], decisions.of(9)
         ([0, 0, 1], None)
     """
@@ -73,10 +73,12 @@ class Decisions:
         earlier = (decision for decision in reversed(self.all) if decision.step <= last)
         return next(earlier, self.all[0])
 
-    def take(self, threshold: float, tables: Mapping[str, Array], step: int | None = None) -> None:
+    def take(
+        self, threshold: float, row_scores: Mapping[str, Array], step: int | None = None
+    ) -> None:
         """Take a decision after a step, by default the last that is done."""
         step = self.done if step is None else step
-        self.all = [*self.all, Decision(self.all[-1].number + 1, step, threshold, tables)]
+        self.all = [*self.all, Decision(self.all[-1].number + 1, step, threshold, row_scores)]
 
     def move_on(self, step: int) -> None:
         """Continue: the decisions of all steps up to this one have been taken.
@@ -90,7 +92,7 @@ class Decisions:
             self._changed.notify_all()
 
     def wait_for(self, batch: int) -> None:
-        """Wait until the decision for a batch is known; another thread takes it."""
+        """Wait until another thread has taken the decision for a batch."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self.of(batch) is not None)
             if self._closed:

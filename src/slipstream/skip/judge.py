@@ -1,4 +1,4 @@
-"""Judges examples by a rule and the tables of a decision."""
+"""Judges examples by a rule and the row scores of a decision."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Judge:
         start = time.perf_counter()
         epochs = positions // max(1, context.base.per_epoch)
         candidates = candidates_of(context, numbers, positions, epochs)
-        train = ~(rule.score(decision.tables, candidates) < decision.threshold)
+        train = ~(rule.score(decision.row_scores, candidates) < decision.threshold)
         if self.explore:
             train |= uniform(context.seed, "explore", numbers, epochs) <= self.explore
-        offset = rule.log_odds_offset(decision.tables, decision.threshold, candidates)
+        offset = rule.log_odds_offset(decision.row_scores, decision.threshold, candidates)
         self.seconds += time.perf_counter() - start
         return Verdict(train, zeros if offset is None else offset)

@@ -127,7 +127,7 @@ class SkippingOrder(RebatchedOrder):
             yield cut(len(self))
 
     def wait(self) -> None:
-        """Wait until the next batch is decided; another thread takes decisions."""
+        """Wait until another thread has taken the decision for the next batch."""
         assert self._undecided is not None, "an order that waits for a loss is not read by threads"
         self.decisions.wait_for(self._undecided)
 

@@ -18,7 +18,7 @@ ALL = 1 << 30
 """As many of an example's rows or tables as there are."""
 SAMPLE = 8192
 """Coming examples on which a threshold is searched."""
-RowTables = Mapping[str, Array]
+RowScores = Mapping[str, Array]
 """What a decision keeps, by name: numbers for each row, and a few others."""
 
 
@@ -37,10 +37,10 @@ class NoOptions(Settings, frozen=True, kw_only=True):
 class SkipRule:
     """Decides which examples are skipped: those with the lowest scores.
 
-    A rule has four parts. `observe` gathers numbers for rows, step by step. `decide` turns them
-    into tables that do not change any more, and a threshold. `score` scores examples by these
-    tables: a pure function, so that an example can be judged ahead of its step, and again after a
-    crash. `log_odds_offset` corrects examples that are trained. A new rule overrides `score` and
+    A rule has four parts. `observe` gathers numbers for rows, step by step. `decide` copies them as
+    row scores, and chooses a threshold. `score` scores examples by these row scores alone: a pure
+    function, so that an example can be judged ahead of its step, and again after a crash.
+    `log_odds_offset` corrects examples that are trained. A new rule overrides `score` and
     what else it needs, and is registered with `slipstream.skip.register`.
 
     Args:
@@ -52,7 +52,7 @@ class SkipRule:
         observes: The examples that `observe` needs.
         skips_hot_first: Whether it skips examples whose rows are accessed often rather than others.
         compensates: Whether a decision makes up for a share that was too large or too small before.
-        row_bytes: Bytes for each row at most: of what it gathers, and of the tables of a decision.
+        row_bytes: Bytes for each row at most: of what it gathers, and of the row scores.
         saved: The attributes that a checkpoint holds: arrays that keep their size.
     """
 
@@ -76,7 +76,8 @@ class SkipRule:
         plain numbers, and change nothing else.
         """
         context, position = self.context, plan.next_position
-        if not context.first <= position < len(context.base):
+        # A decision that comes too late for the last example is not taken: its sample is empty.
+        if not context.first <= position < len(context.base) - context.lag_examples:
             return Due.NOTHING
         then, now = ((at - context.first) // context.every for at in (before, position))
         return Due.DECISION if now > then else Due.NOTHING
@@ -86,36 +87,39 @@ class SkipRule:
 
     def sample(self, position: int) -> Candidates:
         """Coming examples, on which a threshold is searched."""
-        first = min(position + self.context.late, len(self.context.base))
+        first = position + self.context.lag_examples
         return sample_of(self.context, first, first + self.context.every, SAMPLE)
 
-    def row_tables(self) -> dict[str, Array]:
-        """What is known now; arrays that do not change any more."""
+    def row_scores(self) -> dict[str, Array]:
+        """What is known now, by name: copies, which later steps do not change."""
         return {}
 
-    def decide(self, sample: Candidates, wanted: float) -> tuple[RowTables, Threshold]:
-        """The tables of a decision, and the threshold below which the wanted share lies."""
-        tables = self.row_tables()
-        return tables, quantile(self.score(tables, sample), wanted)
+    def decide(self, sample: Candidates, wanted: float) -> tuple[RowScores, Threshold]:
+        """The row scores, and the threshold below which the wanted share of the sample lies.
 
-    def score(self, tables: RowTables, candidates: Candidates) -> Array:
+        The sample is empty only if an overridden `sample` returns none.
+        """
+        row_scores = self.row_scores()
+        return row_scores, quantile(self.score(row_scores, sample), wanted)
+
+    def score(self, row_scores: RowScores, candidates: Candidates) -> Array:
         """The score of each example; infinite where it is never skipped."""
         raise NotImplementedError
 
     def log_odds_offset(
-        self, tables: RowTables, threshold: float, candidates: Candidates
+        self, row_scores: RowScores, threshold: float, candidates: Candidates
     ) -> Array | None:
         """What is added to the logits of trained examples in the loss; None adds nothing.
 
         Where the chance to be trained depends on the label: the log of the chance with label 1
         over that with label 0. The model then predicts as if it had learned from all examples.
         """
-        del tables, threshold, candidates
+        del row_scores, threshold, candidates
         return None
 
-    def frozen_rows(self, tables: RowTables, threshold: float) -> Array | None:
+    def frozen_rows(self, row_scores: RowScores, threshold: float) -> Array | None:
         """Whether each row is not updated, though its examples are trained; None updates all."""
-        del tables, threshold
+        del row_scores, threshold
         return None
 
     def state_dict(self) -> dict[str, Array]:
@@ -129,12 +133,12 @@ class SkipRule:
 
     def too_short(self) -> str:
         """A sentence if the run ends before any decision holds; else nothing."""
-        first, late = self.context.first, self.context.late
-        if first + late < len(self.context.base):
+        first, lag = self.context.first, self.context.lag_examples
+        if first + lag < len(self.context.base):
             return ""
-        holds = f" and holds {self.context.keys.lag} batches later" if late else ""
+        holds = f" and holds {self.context.keys.lag} batches later" if lag else ""
         return (
             f"Nothing will be skipped: the first decision comes after {first:,} examples{holds}, "
             f"and the run has {len(self.context.base):,}. Set skip.warmup"
-            f"{' or skip.lag lower, or make batches smaller' if late else ' lower'}."
+            f"{' or skip.lag lower, or make batches smaller' if lag else ' lower'}."
         )

@@ -16,7 +16,7 @@ from torch import Tensor
 from slipstream.arrays import Array
 from slipstream.data.batch import Batch
 from slipstream.pipeline.engine import StepResult
-from slipstream.skip.context import used_up
+from slipstream.skip.context import order_span
 from slipstream.skip.control import ControlSample
 from slipstream.skip.counts import SkipCounts, sentence
 from slipstream.skip.decision import TRAIN_ALL, Decision, Decisions
@@ -54,7 +54,8 @@ class Skipper:
         self.name, self.rule, self.context = name, rule, rule.context
         context = rule.context
         self.judge, self.decisions = Judge(rule), Decisions(lag)
-        self.order = SkippingOrder(context.order, self.judge, self.decisions, context.most_used_up)
+        span = context.max_batch_span
+        self.order = SkippingOrder(context.order, self.judge, self.decisions, span)
         self.counts = SkipCounts()
         self.control = ControlSample(context.seed, context.every, logits_of)
         self.history = SkipHistory(context.base) if remember else None
@@ -126,7 +127,7 @@ class Skipper:
         judged = 1 - self.judge.explore
         with self._timed():
             sample = self.rule.sample(position)
-            tables, threshold = self.rule.decide(sample, min(1.0, wanted / judged))
+            row_scores, threshold = self.rule.decide(sample, min(1.0, wanted / judged))
         about = {
             "decision": number,
             "target": target,
@@ -136,7 +137,7 @@ class Skipper:
             "why": threshold.why,
         }
         if target > 0:
-            self.decisions.take(threshold.value, tables, step)
+            self.decisions.take(threshold.value, row_scores, step)
         else:
             self.decisions.take(TRAIN_ALL, {}, step)
         self.counts.add_decision(about, position)
@@ -150,7 +151,7 @@ class Skipper:
         """
         if not self.rule.compensates:
             return 0.0
-        ahead = max(self.context.every, used_up(self.context.late, target))
+        ahead = max(self.context.every, order_span(self.context.lag_examples, target))
         most = _COMPENSATED * target
         more = float(np.clip(self.counts.owed / (2 * ahead), -most, most))
         return min(more, _COMPENSATED * (1 - target))
@@ -162,7 +163,7 @@ class Skipper:
             known = {decision.number: decision for decision in self.decisions.all}
             decision, frozen = known.get(batch.decision, Decision()), None
             if not decision.trains_all:
-                frozen = self.rule.frozen_rows(decision.tables, decision.threshold)
+                frozen = self.rule.frozen_rows(decision.row_scores, decision.threshold)
             masks = None if frozen is None else map(torch.from_numpy, self.context.moving(frozen))
             self._masks = (batch.decision, None if masks is None else list(masks))
         return self._masks[1]
@@ -172,8 +173,8 @@ class Skipper:
         arrays = {f"rule.{name}": array for name, array in self.rule.state_dict().items()}
         for each in self.decisions.all:
             arrays[f"decision.{each.number}.threshold"] = np.array([each.threshold])
-            for name, array in each.tables.items():
-                arrays[f"decision.{each.number}.tables.{name}"] = array
+            for name, array in each.row_scores.items():
+                arrays[f"decision.{each.number}.row_scores.{name}"] = array
         if self.history is not None:
             steps = self.history.state_dict()
             arrays |= {f"history.{name}": array for name, array in steps.items()}
@@ -195,8 +196,8 @@ class Skipper:
         self.decisions.all = []
         for number, step in state["decisions"]:
             saved = _under(arrays, f"decision.{number}.")
-            threshold, tables = float(saved["threshold"][0]), _under(saved, "tables.")
-            self.decisions.all.append(Decision(number, step, threshold, tables))
+            threshold, row_scores = float(saved["threshold"][0]), _under(saved, "row_scores.")
+            self.decisions.all.append(Decision(number, step, threshold, row_scores))
         self.counts.load_state_dict(state["counts"])
         self.judge.seconds, self.seconds = state["seconds"]
         if self.history is not None and (steps := _under(arrays, "history.")):

@@ -19,7 +19,7 @@ from slipstream.pipeline.place.accesses import Popularity
 from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.strategies import strategy_of
 from slipstream.skip import rule_choice
-from slipstream.skip.context import used_up
+from slipstream.skip.context import order_span
 from slipstream.skip.hot import hot_bytes
 from slipstream.tables.spec import Layout
 from slipstream.tables.store import Record
@@ -233,7 +233,7 @@ def _skipping(layout: Layout, dataset: Dataset, config: Config) -> int:
     if getattr(choice.options, "repeat", True):
         assert keys.lag is not None, "`resolved` sets it"
         target = max(keys.target_schedule or (keys.target,))
-        delay = used_up(keys.lag * config.batch_size, target)
+        delay = order_span(keys.lag * config.batch_size, target)
         decisions += int(min(delay, len(order)) / max(1, keys.interval * order.per_epoch))
     rows = sum(table.rows for table in dataset.schema.tables)
     gathered, of_decision = choice.kind.row_bytes

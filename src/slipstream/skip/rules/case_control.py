@@ -16,7 +16,7 @@ from slipstream.config.section import Settings
 from slipstream.skip.accesses import Accesses
 from slipstream.skip.candidates import Candidates
 from slipstream.skip.context import RunContext
-from slipstream.skip.rule import RowTables, SkipRule
+from slipstream.skip.rule import RowScores, SkipRule
 from slipstream.skip.threshold import Threshold, quantile
 
 _ROUNDS = 20  # of Newton's method
@@ -62,30 +62,30 @@ class CaseControl(SkipRule):
                 accesses.count_labels(self.clicks)
                 self.counted[accesses.numbers] = True
 
-    def decide(self, sample: Candidates, wanted: float) -> tuple[RowTables, Threshold]:
+    def decide(self, sample: Candidates, wanted: float) -> tuple[RowScores, Threshold]:
         """Also fits the line to the sample."""
-        tables: dict[str, Array] = {"odds": odds_of(self.clicks, self.options.smoothing)}
+        row_scores: dict[str, Array] = {"odds": odds_of(self.clicks, self.options.smoothing)}
         if self.context.base.epochs > 1:  # to leave out the clicks of an example that comes again
-            tables |= {"clicks": self.clicks.copy(), "counted": self.counted.copy()}
-            tables["prior"] = np.array([common_rate(self.clicks), self.options.smoothing])
-        sums = _sums_of(tables, sample.accesses)
-        tables["line"] = line_through(sums, (sample.labels > 0).astype(np.float64))
-        return tables, quantile(self.score(tables, sample), wanted)
+            row_scores |= {"clicks": self.clicks.copy(), "counted": self.counted.copy()}
+            row_scores["prior"] = np.array([common_rate(self.clicks), self.options.smoothing])
+        sums = _sums_of(row_scores, sample.accesses)
+        row_scores["line"] = line_through(sums, (sample.labels > 0).astype(np.float64))
+        return row_scores, quantile(self.score(row_scores, sample), wanted)
 
-    def score(self, tables: RowTables, candidates: Candidates) -> Array:
+    def score(self, row_scores: RowScores, candidates: Candidates) -> Array:
         """The chance that the cheap model is wrong, over the example's random number."""
-        positive, negative = _wrong(tables, candidates.accesses)
+        positive, negative = _wrong(row_scores, candidates.accesses)
         return np.asarray(np.where(candidates.labels > 0, positive, negative) / candidates.chance)
 
     def log_odds_offset(
-        self, tables: RowTables, threshold: float, candidates: Candidates
+        self, row_scores: RowScores, threshold: float, candidates: Candidates
     ) -> Array | None:
         """The log of the ratio of the chances to be trained."""
         if not threshold > 0:
             return None
         scale = 1.0 / threshold
         positive, negative = (
-            np.minimum(1, chance * scale) for chance in _wrong(tables, candidates.accesses)
+            np.minimum(1, chance * scale) for chance in _wrong(row_scores, candidates.accesses)
         )
         return np.asarray(np.log(positive / negative), dtype=np.float32)
 
@@ -128,23 +128,23 @@ def line_through(sums: Array, labels: Array) -> Array:
     return line
 
 
-def _sums_of(tables: RowTables, accesses: Accesses) -> Array:
+def _sums_of(row_scores: RowScores, accesses: Accesses) -> Array:
     """The sum of the rows' log-odds of each example, without the clicks of the example itself.
 
     With them the cheap model would know the answer, and the correction would be wrong.
     """
-    sums = accesses.sums(tables["odds"])
-    if "counted" in tables:
-        counted = tables["counted"][accesses.numbers]
+    sums = accesses.sums(row_scores["odds"])
+    if "counted" in row_scores:
+        counted = row_scores["counted"][accesses.numbers]
         if counted.any():
-            others = accesses.odds_without_own(tables["clicks"], *tables["prior"].tolist())
+            others = accesses.odds_without_own(row_scores["clicks"], *row_scores["prior"].tolist())
             sums = np.where(counted, others, sums)
     return sums
 
 
-def _wrong(tables: RowTables, accesses: Accesses) -> tuple[Array, Array]:
+def _wrong(row_scores: RowScores, accesses: Accesses) -> tuple[Array, Array]:
     """The chance that the cheap model is wrong about an example with label 1, and with label 0."""
-    bias, slope = tables["line"]
-    log_odds = np.clip(bias + slope * _sums_of(tables, accesses), -_BOUND, _BOUND)
+    bias, slope = row_scores["line"]
+    log_odds = np.clip(bias + slope * _sums_of(row_scores, accesses), -_BOUND, _BOUND)
     p = 1 / (1 + np.exp(-log_odds))
     return 1 - p, p

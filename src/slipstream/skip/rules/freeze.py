@@ -7,7 +7,7 @@ import numpy as np
 from slipstream.arrays import Array
 from slipstream.skip.candidates import Candidates
 from slipstream.skip.context import RunContext
-from slipstream.skip.rule import RowTables
+from slipstream.skip.rule import RowScores
 from slipstream.skip.rules.movement import FreezeOptions, Movement
 from slipstream.skip.threshold import Threshold, quantile
 
@@ -33,18 +33,18 @@ class Freeze(Movement):
         """Whether each row was not frozen by the decision before."""
         return ~self.frozen[rows]
 
-    def score(self, tables: RowTables, candidates: Candidates) -> Array:
+    def score(self, row_scores: RowScores, candidates: Candidates) -> Array:
         """No example is skipped."""
-        del tables
+        del row_scores
         return np.full(len(candidates), np.inf)
 
-    def decide(self, sample: Candidates, wanted: float) -> tuple[RowTables, Threshold]:
+    def decide(self, sample: Candidates, wanted: float) -> tuple[RowScores, Threshold]:
         """The movement below which the wanted share of row updates lies."""
-        tables = self.row_tables()
-        threshold = quantile(tables["moved"][sample.accesses.rows[0]], wanted)
-        self.frozen[:] = tables["moved"] < threshold.value
-        return tables, threshold
+        row_scores = self.row_scores()
+        threshold = quantile(row_scores["moved"][sample.accesses.rows[0]], wanted)
+        self.frozen[:] = row_scores["moved"] < threshold.value
+        return row_scores, threshold
 
-    def frozen_rows(self, tables: RowTables, threshold: float) -> Array | None:
+    def frozen_rows(self, row_scores: RowScores, threshold: float) -> Array | None:
         """The rows that move less than the threshold."""
-        return np.asarray(tables["moved"] < threshold)
+        return np.asarray(row_scores["moved"] < threshold)

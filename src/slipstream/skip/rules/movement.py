@@ -14,7 +14,7 @@ from slipstream.skip.accesses import Accesses
 from slipstream.skip.candidates import Candidates
 from slipstream.skip.context import RunContext
 from slipstream.skip.hot import HotOptions
-from slipstream.skip.rule import ALL, Due, RowTables, SkipRule
+from slipstream.skip.rule import ALL, Due, RowScores, SkipRule
 from slipstream.skip.snapshot import Snapshot
 from slipstream.tables.plan import Plan
 
@@ -74,7 +74,7 @@ class Movement(SkipRule):
         """Copy the rows for the first time."""
         self._snapshot.take()
 
-    def row_tables(self) -> dict[str, Array]:
+    def row_scores(self) -> dict[str, Array]:
         """The movement of each row; infinite where it is not judged."""
         rows = self._snapshot.rows
         change, spread = self._snapshot.take()
@@ -90,11 +90,11 @@ class Movement(SkipRule):
         """Whether each row could move at all since the last snapshot."""
         return np.ones(len(rows), dtype=bool)
 
-    def score(self, tables: RowTables, candidates: Candidates) -> Array:
+    def score(self, row_scores: RowScores, candidates: Candidates) -> Array:
         """The movement of the row that moves most, or of so many tables as `h_c` says."""
         if self.options.h_c is None:
-            return candidates.accesses.largest(tables["moved"])
-        return candidates.accesses.bounds(tables["moved"], ALL, self.options.h_c)
+            return candidates.accesses.largest(row_scores["moved"])
+        return candidates.accesses.bounds(row_scores["moved"], ALL, self.options.h_c)
 
     def state_dict(self) -> dict[str, Array]:
         """The snapshot, and the touches since then."""

@@ -14,7 +14,7 @@ from slipstream.skip.candidates import Candidates, candidates_of
 from slipstream.skip.chance import uniform
 from slipstream.skip.context import RunContext
 from slipstream.skip.hot import HotOptions
-from slipstream.skip.rule import ALL, Due, RowTables, SkipRule
+from slipstream.skip.rule import ALL, Due, RowScores, SkipRule
 from slipstream.skip.snapshot import Snapshot
 from slipstream.skip.threshold import Threshold, bisection
 from slipstream.tables.plan import Plan
@@ -99,7 +99,7 @@ class Published(SkipRule):
         """Snapshot A."""
         self._snapshot.take()
 
-    def row_tables(self) -> dict[str, Array]:
+    def row_scores(self) -> dict[str, Array]:
         """How far each hot row has moved since the last snapshot; other rows infinitely."""
         moved = np.full(self.context.reader.rows, np.inf, dtype=np.float32)
         moved[self._snapshot.rows], _ = self._snapshot.take()
@@ -118,9 +118,9 @@ class Published(SkipRule):
         positions = end - base.per_epoch + sample
         return candidates_of(self.context, numbers[sample], positions, epoch)
 
-    def score(self, tables: RowTables, candidates: Candidates) -> Array:
+    def score(self, row_scores: RowScores, candidates: Candidates) -> Array:
         """The movement below which enough of an example's rows lie; a cold one's is infinite."""
-        moved, accesses = tables["moved"], candidates.accesses
+        moved, accesses = row_scores["moved"], candidates.accesses
         largest = accesses.largest(moved)
         in_list = TBSM_ROWS_OF_A_LIST if self.context.model == "tbsm" else ALL
         in_table = self.options.h_c_list or in_list
@@ -129,18 +129,18 @@ class Published(SkipRule):
         bounds = accesses.bounds(moved, in_table, self.options.h_c or ALL)
         return np.where(np.isposinf(largest), np.inf, bounds)
 
-    def decide(self, sample: Candidates, wanted: float) -> tuple[RowTables, Threshold]:
+    def decide(self, sample: Candidates, wanted: float) -> tuple[RowScores, Threshold]:
         """The published search, or the threshold that is set."""
-        tables, options = self.row_tables(), self.options
-        scores = self.score(tables, sample)
+        row_scores, options = self.row_scores(), self.options
+        scores = self.score(row_scores, sample)
         if options.h_t is not None:
             share = float((scores < options.h_t).mean()) if len(scores) else 0.0
             why = "skip.options.h_t is set"
-            return tables, Threshold(options.h_t, share, why)
+            return row_scores, Threshold(options.h_t, share, why)
         published = TBSM_TOLERANCE if self.context.model == "tbsm" else TOLERANCE
         tolerance = published if options.tolerance is None else options.tolerance
         largest, steps = options.max_movement, options.max_search_steps
-        return tables, bisection(scores, wanted, tolerance, largest=largest, steps=steps)
+        return row_scores, bisection(scores, wanted, tolerance, largest=largest, steps=steps)
 
     def state_dict(self) -> dict[str, Array]:
         """The snapshot, and the hot examples so far."""
@@ -158,11 +158,11 @@ class Published(SkipRule):
         context, size = self.context, self.context.batch_size
         hot, second = self._hot_examples * context.base.epochs, self._second
         # Where all examples come mixed, those behind the decision may be cold.
-        late = context.late if context.hot_last and context.base.epochs == 1 else 0
-        if second + late < hot and second + context.late < len(context.base):
+        hot_lag = context.lag_examples if context.hot_last and context.base.epochs == 1 else 0
+        if second + hot_lag < hot and second + context.lag_examples < len(context.base):
             return ""
         lag, first = context.keys.lag, self.options.warmup_batches
-        holds = f" and that holds {lag} batches later" if context.late else ""
+        holds = f" and that holds {lag} batches later" if context.lag_examples else ""
         return (
             f"Nothing will be skipped: the published rule decides after {second // size:,} "
             f"batches of hot examples ({first:,} before snapshot A){holds}, and this run has "

@@ -10,7 +10,7 @@ from slipstream.arrays import Array
 from slipstream.config.kinds import about
 from slipstream.skip.candidates import Candidates
 from slipstream.skip.hot import HotOptions
-from slipstream.skip.rule import RowTables, SkipRule
+from slipstream.skip.rule import RowScores, SkipRule
 from slipstream.skip.threshold import Threshold
 
 
@@ -30,15 +30,15 @@ class Random(SkipRule):
 
     Options = RandomOptions
 
-    def score(self, tables: RowTables, candidates: Candidates) -> Array:
+    def score(self, row_scores: RowScores, candidates: Candidates) -> Array:
         """The random number of each example; with `hot_only` cold ones are never skipped."""
-        del tables
+        del row_scores
         if not self.options.hot_only:
             return candidates.chance
         hot = self.context.hot_rows.of(candidates.accesses)
         return np.where(hot, candidates.chance, np.inf)
 
-    def decide(self, sample: Candidates, wanted: float) -> tuple[RowTables, Threshold]:
+    def decide(self, sample: Candidates, wanted: float) -> tuple[RowScores, Threshold]:
         """Without `hot_only` the threshold is the share."""
         if self.options.hot_only:
             return super().decide(sample, wanted)

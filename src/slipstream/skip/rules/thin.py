@@ -12,7 +12,7 @@ from slipstream.arrays import Array
 from slipstream.config.kinds import about
 from slipstream.config.section import Settings
 from slipstream.skip.candidates import Candidates
-from slipstream.skip.rule import RowTables, SkipRule
+from slipstream.skip.rule import RowScores, SkipRule
 from slipstream.skip.threshold import Threshold
 
 _MOST = 0.99  # of the negatives: the others carry the correction
@@ -36,12 +36,12 @@ class Thin(SkipRule):
 
     Options = ThinOptions
 
-    def score(self, tables: RowTables, candidates: Candidates) -> Array:
+    def score(self, row_scores: RowScores, candidates: Candidates) -> Array:
         """The random number of each negative; positives are never skipped."""
-        del tables
+        del row_scores
         return np.where(candidates.labels > 0, np.inf, candidates.chance)
 
-    def decide(self, sample: Candidates, wanted: float) -> tuple[RowTables, Threshold]:
+    def decide(self, sample: Candidates, wanted: float) -> tuple[RowScores, Threshold]:
         """The threshold is the chance with which a negative is skipped."""
         keep = self.options.keep_negatives
         negatives = float((sample.labels <= 0).mean()) if len(sample) else 0.0
@@ -54,10 +54,10 @@ class Thin(SkipRule):
         return {}, Threshold(wanted / negatives if wanted else 0.0, wanted)
 
     def log_odds_offset(
-        self, tables: RowTables, threshold: float, candidates: Candidates
+        self, row_scores: RowScores, threshold: float, candidates: Candidates
     ) -> Array | None:
         """All positives are trained, and 1 - threshold of the negatives."""
-        del tables
+        del row_scores
         if threshold <= 0:
             return None
         return np.full(len(candidates), -math.log1p(-threshold), dtype=np.float32)

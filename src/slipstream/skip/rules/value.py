@@ -12,7 +12,7 @@ from slipstream.config.section import Settings
 from slipstream.skip.accesses import Accesses
 from slipstream.skip.candidates import Candidates
 from slipstream.skip.context import RunContext
-from slipstream.skip.rule import RowTables, SkipRule
+from slipstream.skip.rule import RowScores, SkipRule
 
 
 class ValueOptions(Settings, frozen=True, kw_only=True):
@@ -44,12 +44,12 @@ class Value(SkipRule):
         del skipped
         trained.count(self.counts)
 
-    def row_tables(self) -> dict[str, Array]:
+    def row_scores(self) -> dict[str, Array]:
         """What another access teaches each row."""
         left = self.counts.astype(np.float32)
         left += np.float32(1)
         return {"left_to_learn": np.reciprocal(left, out=left)}
 
-    def score(self, tables: RowTables, candidates: Candidates) -> Array:
+    def score(self, row_scores: RowScores, candidates: Candidates) -> Array:
         """What is left to learn from each example."""
-        return candidates.accesses.sums(tables["left_to_learn"])
+        return candidates.accesses.sums(row_scores["left_to_learn"])
