@@ -2,8 +2,10 @@
 
 import pytest
 
-from slipstream.cli.config_options import ConfigOptions
-from slipstream.pipeline.strategies import default_strategy
+from slipstream.cli.config_options import FLAGS, ConfigOptions
+from slipstream.models import MODELS
+from slipstream.pipeline.strategies import ORDERS, PLACEMENTS, STRATEGIES, default_strategy
+from slipstream.skip.registry import RULES
 
 
 @pytest.mark.parametrize(
@@ -27,3 +29,17 @@ def test_flags_go_over_the_file_and_settings_over_flags(tmp_path):
     flags = {"epochs": 3, "batch_size": 32, "seed": None}
     config = ConfigOptions(file, flags, ["batch_size=16"]).config()
     assert (config.seed, config.epochs, config.batch_size) == (1, 3, 16)
+
+
+@pytest.mark.parametrize(
+    ("flag", "names"),
+    [
+        ("model", MODELS),
+        ("strategy", STRATEGIES),
+        ("ordering", ORDERS),
+        ("placement", PLACEMENTS),
+        ("skip", RULES),
+    ],
+)
+def test_the_help_of_a_flag_lists_its_values(flag, names):
+    assert [name for name in names if name not in FLAGS[flag].help] == []

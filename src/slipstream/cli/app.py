@@ -10,6 +10,7 @@ from pathlib import Path
 import typer
 
 from slipstream.cli import data
+from slipstream.cli.command import Command
 from slipstream.cli.terminal import reports_errors
 from slipstream.errors import ConfigError
 from slipstream.version import __version__
@@ -32,7 +33,7 @@ app = typer.Typer(
 )
 for name in COMMANDS:
     command = getattr(import_module(f"slipstream.cli.{name}"), name)
-    app.command(name)(reports_errors(command))
+    app.command(name, cls=Command)(reports_errors(command))
 app.add_typer(data.app, name="data")
 
 

@@ -35,7 +35,10 @@ _PLACEMENTS = (
     "strategy's."
 )
 _FAST_MEMORY = "Memory for rows on the GPU: 2GiB, 5% of all rows, or auto. Default: 5%."
-_SKIP = "The rule that leaves out examples; see docs/skipping.md. Default: none."
+_SKIP = (
+    "The rule that leaves out examples: none, published, random, movement, value, thin, "
+    "case-control, freeze or your own; see docs/skipping.md. Default: the strategy's."
+)
 _START = "Leave out this many of the oldest examples: a number, or a share such as 25%."
 _PRECISION = "fp32, tf32 or bf16, for the layers of the model. Default: fp32."
 _TRACKER = "Also send metrics to a tracker, such as tensorboard; may be repeated."

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from slipstream.cli.command import Command
 from slipstream.cli.terminal import print_line, progress_bar, reports_errors, table, warn
 from slipstream.number_format import size
 
@@ -22,7 +23,7 @@ app = typer.Typer(
 _FOLDER = typer.Argument(..., metavar="DIR", help="The folder of the data set.")
 
 
-@app.command("show")
+@app.command("show", cls=Command)
 @reports_errors
 def show(
     folder: Path = _FOLDER,
@@ -42,7 +43,7 @@ def show(
         print_line(_decoded(dataset, dataset.train, number))
 
 
-@app.command("verify")
+@app.command("verify", cls=Command)
 @reports_errors
 def verify_command(folder: Path = _FOLDER) -> None:
     """Check every byte of a data set for damage.

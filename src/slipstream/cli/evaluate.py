@@ -9,11 +9,8 @@ import typer
 
 from slipstream.cli.terminal import print_line, table, warn
 
-_SHOWN = (
-    *("auc", "auc_error", "logloss", "normalized_entropy", "accuracy", "calibration"),
-    *("inputs", "positives", "oracle_auc"),
-)
-_LABELS = {"inputs": "examples"}
+_AFTER_METRICS = ("auc_error", "inputs", "positives", "oracle_auc")
+_HEADINGS = {"inputs": "examples"}
 _OPTIONAL = ("auc_error", "oracle_auc")
 
 
@@ -33,6 +30,7 @@ def evaluate(
     """
     from slipstream.data.dataset import Dataset
     from slipstream.training.evaluate_run import evaluate_run
+    from slipstream.training.metrics.registry import METRICS
 
     result = evaluate_run(run, Dataset.open(data), part, batch_size)
     for warning in result["warnings"]:
@@ -40,8 +38,9 @@ def evaluate(
     if as_json:
         print(json.dumps(result, indent=2))
         return
-    names = [name for name in _SHOWN if result[name] or name not in _OPTIONAL]
-    rows = [(_LABELS.get(name, name.replace("_", " ")), _text(result[name])) for name in names]
+    shown = (name for name in (*METRICS, *_AFTER_METRICS) if name in result)
+    names = [name for name in shown if result[name] or name not in _OPTIONAL]
+    rows = [(_HEADINGS.get(name, name.replace("_", " ")), _text(result[name])) for name in names]
     table(f"{run} on the {part} part of {data}", ("metric", "value"), rows)
     if not result["ended"]:
         print_line(result["status"])

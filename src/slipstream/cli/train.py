@@ -99,6 +99,8 @@ def _write(text: str) -> None:
 
 
 def _show_summary(summary: dict[str, Any], run: Path) -> None:
+    from slipstream.training.metrics.registry import METRICS
+
     def metric(name: str) -> str:
         value = summary[name]
         return "undefined" if value is None else f"{value:.4f}"
@@ -110,11 +112,9 @@ def _show_summary(summary: dict[str, Any], run: Path) -> None:
         f"({compact(summary['samples_per_second'])} examples/s)"
     )
     print_line(f"Part of the log: {summary['trained_part']}")
-    print_line(
-        f"AUC {metric('auc')}, logloss {metric('logloss')}, normalized entropy "
-        f"{metric('normalized_entropy')}, accuracy {metric('accuracy')}, calibration "
-        f"{metric('calibration')} over {summary['inputs']:,} examples"
-    )
+    scores = (f"{name} {metric(name)}" for name in METRICS if name in summary)
+    text = ", ".join(scores).replace("auc", "AUC").replace("_", " ")
+    print_line(f"{text} over {summary['inputs']:,} examples")
     oracle, auc = summary["oracle_auc"], summary["auc"]
     if oracle is not None and auc is not None:
         print_line(
