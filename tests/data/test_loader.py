@@ -199,13 +199,13 @@ def test_ranges_are_read_as_the_numbers_in_them(data):
 
 @pytest.mark.parametrize("some", [(-1, 3), (4990, 5001), (3, 2)])
 def test_consecutive_inputs_that_are_not_there_are_an_error(part, some):
-    with pytest.raises(DataError, match=f"no inputs {some[0]} to {some[1]}"):
+    with pytest.raises(DataError, match=f"no examples {some[0]} to {some[1]}"):
         Gather.between(part, *some)
 
 
 @pytest.mark.parametrize("wrong", [-1, 5000])
 def test_an_input_that_is_not_there_is_an_error(part, wrong):
-    with pytest.raises(DataError, match=f"no input {wrong}"):
+    with pytest.raises(DataError, match=f"no example {wrong}"):
         Gather.of(part, np.array([3, wrong, 5]))
 
 
@@ -293,7 +293,7 @@ def test_an_error_in_a_reading_thread_reaches_the_one_who_asks(part, monkeypatch
 
 
 def test_an_order_for_another_part_is_an_error(part):
-    with pytest.raises(ConfigError, match="order is for 7 inputs"):
+    with pytest.raises(ConfigError, match="order is for 7 examples"):
         Loader(part, 10, order=InputOrder(7))
 
 

@@ -198,7 +198,7 @@ def test_outputs_of_another_shape_are_an_error_that_says_so(kernels, monkeypatch
     data, device = clicks(100), DEVICE if kernels == "gpu" else "cpu"
     step, _ = made(data, device, loss=squared)
     step._dense.model.module.out = nn.Linear(4, 2).double().to(device)
-    with pytest.raises(ConfigError, match=r"shape \[16, 2\] for 16 inputs; it must return one"):
+    with pytest.raises(ConfigError, match=r"shape \[16, 2\] for 16 examples; it must return one"):
         list(step.through())
 
 

@@ -93,7 +93,7 @@ def test_a_run_that_was_stopped_says_where_it_stands(data, tmp_path):
     result = evaluate_run(tmp_path / "run", data)
     assert result["position"] == 384, "it was asked before the fourth batch of 128"
     assert not result["ended"]
-    assert "is at input 384" in result["status"]
+    assert "is at example 384" in result["status"]
 
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(data, tmp_path):

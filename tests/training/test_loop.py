@@ -76,7 +76,7 @@ def test_training_ends_when_validation_has_not_got_better_so_often(tmp_path, mon
     assert summary["inputs_trained"] == 4 * 32
     assert parts == ["validation"] * 4 + ["evaluation"]
     assert [line["share"] for line in summary["curve"]] == [128 / 240]
-    assert "did not improve 2 times in a row: training ends at input 128 of 240" in messages[-1]
+    assert "did not improve 2 times in a row: training ends at example 128 of 240" in messages[-1]
 
 
 def test_scores_of_the_evaluation_part_do_not_steer(tmp_path):
@@ -101,7 +101,7 @@ def test_a_value_that_is_no_number_stops_the_run_and_is_named(value, tmp_path):
     settings = config("checkpoint.every_inputs=32")
     for resume in (False, True):
         with pytest.raises(
-            DivergedError, match=r"step 7 .* positions 96 to 112.* is input 100\. Its dense"
+            DivergedError, match=r"step 7 .* positions 96 to 112.* is example 100\. Its dense"
         ):
             train(dataset, settings, tmp_path / "run", resume=resume)
         assert newest(tmp_path / "run" / "checkpoints").step == 6
@@ -119,7 +119,7 @@ def test_a_learning_rate_that_is_too_high_stops_the_run_and_nothing_ruined_is_sa
 @pytest.mark.parametrize("limit", [16, 240])  # found when the model is scored, or by the next step
 def test_rows_that_are_no_numbers_are_not_blamed_on_the_data(limit, tmp_path):
     settings = ("embedding={optimizer: sgd, lr: 1e38}", "evaluate.at=[]")
-    with pytest.raises(DivergedError, match=r"input \d+.* Try a lower learning rate"):
+    with pytest.raises(DivergedError, match=r"example \d+.* Try a lower learning rate"):
         train(clicks(), config(*settings, stop=limit), tmp_path / "run")
 
 

@@ -180,9 +180,9 @@ def test_no_inputs_are_none_in_json():
 @pytest.mark.parametrize(
     ("logits", "labels", "weights", "sentence"),
     [
-        ([0, math.nan], [0, 1], None, "The score of input 3 is nan, not finite."),
-        ([0, 1], [0, 2], None, "The label of input 3 is 2.0, not 0 or 1."),
-        ([0, 1], [0, 1], [-1, 1], "The weight of input 2 is -1.0, not finite and at least 0."),
+        ([0, math.nan], [0, 1], None, "The score of example 3 is nan, not finite."),
+        ([0, 1], [0, 2], None, "The label of example 3 is 2.0, not 0 or 1."),
+        ([0, 1], [0, 1], [-1, 1], "The weight of example 2 is -1.0, not finite and at least 0."),
         ([0, 1], [0], None, "2 scores, 1 labels and 2 weights"),
     ],
 )

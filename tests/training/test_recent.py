@@ -54,7 +54,7 @@ def test_a_score_that_is_not_a_number_leaves_no_figures():
 
 
 def test_windows_are_not_mixed_up():
-    with pytest.raises(ConfigError, match="window of 3 inputs, not 4"):
+    with pytest.raises(ConfigError, match="window of 3 examples, not 4"):
         Recent(4).load_state_dict(Recent(3).state_dict())
     with pytest.raises(ConfigError, match="at least 1"):
         Recent(0)

@@ -42,7 +42,7 @@ def test_stopped_whenever_it_asks_also_within_evaluations_it_ends_the_same(tmp_p
     assert never.asked >= 30, "evaluations ask too"
     for nth in range(1, never.asked + 1, 2):
         run = tmp_path / "stopped"
-        with pytest.raises(StoppedError, match=r"Stopped at input .* is saved"):
+        with pytest.raises(StoppedError, match=r"Stopped at example .* is saved"):
             train(dataset, keys, run, hooks=Hooks(should_stop=Counted(nth)))
         assert not (run / "lock").exists()
         train(dataset, keys, run, resume=True)
@@ -120,7 +120,7 @@ def test_more_epochs_after_a_stop_are_those_of_a_longer_run_from_there(tmp_path)
         hooks=Hooks(on_message=messages.append),
     )
     assert again["weights_digest"] == longer["weights_digest"]
-    assert any("now ends at input 720 instead of 240" in text for text in messages)
+    assert any("now ends at example 720 instead of 240" in text for text in messages)
 
 
 def test_fewer_epochs_than_are_done_are_said_and_nothing_changes(tmp_path):

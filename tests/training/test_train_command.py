@@ -89,7 +89,7 @@ def test_asked_within_an_evaluation_it_does_not_wait_for_its_end(nursery, clicks
         *(*words, tmp_path / "run"), when=lambda: nursery.doing("evaluating"), send=[signal.SIGINT]
     )
     assert ended.status == 130, ended.output
-    assert "Stopped at input 2,552 of 5,100" in ended.output
+    assert "Stopped at example 2,552 of 5,100" in ended.output
     assert nursery.run("train", "--resume", "--out", tmp_path / "run").status == 0
     assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
 
@@ -106,7 +106,7 @@ def test_more_epochs_on_resume_go_on_and_are_kept_in_the_configuration(nursery, 
     shutil.copytree(whole, run)
     ended = nursery.run("train", "--resume", "--out", run, "--epochs", 2)
     assert ended.status == 0, ended.output
-    assert "now ends at input 10,200 instead of 5,100" in ended.output
+    assert "now ends at example 10,200 instead of 5,100" in ended.output
     assert Config.read(run / "config.yaml").epochs == 2
     assert json.loads((run / "summary.json").read_text())["inputs_trained"] == 10_200
 
@@ -188,7 +188,7 @@ def test_a_full_disk_is_a_sentence_and_the_run_goes_on_when_there_is_room(
         subprocess.run(["mount", "-o", "remount,size=20m", str(disk)], check=True)
         ended = nursery.run("train", "--resume", "--out", run)
         assert ended.status == 0, ended.output
-        assert "Resuming at input" in ended.output
+        assert "Resuming at example" in ended.output
         assert outcome(run) == outcome(whole)
 
 

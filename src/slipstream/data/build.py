@@ -222,10 +222,12 @@ def _raw_column(name: str, column: Array | Lists, n: int) -> _RawColumn:
         kind, offsets, values = column.kind, np.asarray(column.offsets), column.values
     values = np.asarray(values)
     if values.ndim != 1:
-        raise DataError(f"Column {name!r} has shape {values.shape}; give one value an input.")
+        raise DataError(
+            f"Column {name!r} has shape {values.shape}; give one value for each example."
+        )
     length = len(values) if kind == "single" else len(offsets) - 1
     if length != n:
-        raise DataError(f"Column {name!r} has {length} inputs, but there are {n} labels.")
+        raise DataError(f"Column {name!r} has {length} examples, but there are {n} labels.")
     if kind != "single" and not Ragged(values, offsets).whole:
         raise DataError(
             f"The offsets of column {name!r} must rise from 0 to the number of values, "
@@ -349,7 +351,7 @@ def _numbers(name: str, values: Array, n: int | None = None) -> Array:
     bad = np.flatnonzero(~np.isfinite(array))
     if len(bad):
         raise DataError(
-            f"{name} has {array[bad[0]]} at input {bad[0]}; fill or drop such values first."
+            f"{name} has {array[bad[0]]} at example {bad[0]}; fill or drop such values first."
         )
     return array
 
@@ -376,13 +378,15 @@ def _times(values: Array, n: int) -> Array:
     falls = np.flatnonzero(np.diff(array) < 0)
     if len(falls):
         raise DataError(
-            f"times falls from {array[falls[0]]} to {array[falls[0] + 1]} at input "
-            f"{falls[0] + 1}; sort the inputs by time."
+            f"times falls from {array[falls[0]]} to {array[falls[0] + 1]} at example "
+            f"{falls[0] + 1}; sort the examples by time."
         )
     return array
 
 
 def _one_each(name: str, array: Array, n: int | None) -> None:
     if array.ndim != 1 or (n is not None and len(array) != n):
-        wanted = "one value an input" if n is None else f"one value for each of {n} inputs"
+        wanted = (
+            "one value for each example" if n is None else f"one value for each of {n} examples"
+        )
         raise DataError(f"{name} has shape {array.shape}; give {wanted}.")

@@ -56,7 +56,7 @@ class Gather:
         lowest, highest, breaks = span(numbers)
         if lowest < 0 or highest >= len(part):
             raise DataError(
-                f"There is no input {lowest if lowest < 0 else highest} in part {part.name!r}, "
+                f"There is no example {lowest if lowest < 0 else highest} in part {part.name!r}, "
                 f"which has {len(part)}."
             )
         if not breaks:
@@ -78,7 +78,7 @@ class Gather:
         """The gather of consecutive examples."""
         if not 0 <= start <= stop <= len(part):
             raise DataError(
-                f"There are no inputs {start} to {stop} in part {part.name!r}, which has "
+                f"There are no examples {start} to {stop} in part {part.name!r}, which has "
                 f"{len(part)}."
             )
         return cls(part, None, runs=part.runs(start, stop))

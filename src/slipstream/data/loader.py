@@ -72,7 +72,7 @@ class Loader:
         self.order: Order = InputOrder(len(part)) if order is None else order
         if self.order.rows != len(part):
             raise ConfigError(
-                f"The order is for {self.order.rows} inputs, but part {part.name!r} has "
+                f"The order is for {self.order.rows} examples, but part {part.name!r} has "
                 f"{len(part)}."
             )
         check_share(batch_size, rank, world_size)
@@ -125,11 +125,11 @@ class Loader:
             if name != "epochs" and here.get(name) != value:
                 raise ConfigError(
                     f"The state is of an order with {name} {value}, but this loader's order has "
-                    f"{name} {here.get(name)}: position {position} would be another input."
+                    f"{name} {here.get(name)}: position {position} would be another example."
                 )
         if not 0 <= position <= len(self.order):
             raise ConfigError(
-                f"Position {position} does not lie within this order of {len(self.order)} inputs."
+                f"Position {position} does not lie within this order of {len(self.order)} examples."
             )
         self._seek(position)
 

@@ -94,7 +94,7 @@ def _check_part(dataset: Dataset, part: Part, counts: dict[str, Array] | None) -
     last_time: int | None = None
     if info.rows != sum(info.shards):
         problems.append(
-            f"{manifest} gives {info.rows} inputs in {part.name}, its shards have "
+            f"{manifest} gives {info.rows} examples in {part.name}, its shards have "
             f"{sum(info.shards)}."
         )
     for shard, inputs in enumerate(part.shards):

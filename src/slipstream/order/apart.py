@@ -72,7 +72,7 @@ class Apart:
         digest: str = "",
     ) -> None:
         if segment < 1:
-            raise ConfigError(f"A segment has {segment} inputs; it must have at least 1.")
+            raise ConfigError(f"A segment has {segment} examples; it must have at least 1.")
         self.base, self.segment, self.rates = base, segment, rates
         self._hot, self._digest = hot, digest
 

@@ -126,7 +126,7 @@ class InputOrder:
     def _check(self, start: int, stop: int) -> None:
         if not 0 <= start <= stop <= len(self):
             raise ConfigError(
-                f"Positions {start} to {stop} do not lie within this order of {len(self)} inputs."
+                f"Positions {start} to {stop} do not lie within this order of {len(self)} examples."
             )
 
     def _within_epoch(self, epoch: int, first: int, last: int) -> Array:

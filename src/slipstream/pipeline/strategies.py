@@ -106,13 +106,13 @@ def strategy_of(config: Config) -> Strategy:
     tier = chosen.placement
     if chosen.ordering == "split" and (tier is None or not tier.keep):
         raise ConfigError(
-            "Batches are split into inputs whose rows are kept in the fast tier and others, and "
+            "Batches are split into examples whose rows are kept in the fast tier and others, and "
             "with this placement no rows are kept. Set placement.kind to popular, learned or "
             "popular+lookahead, or order.kind to as-is."
         )
     if chosen.ordering == "apart" and tier is not None and tier.learning:
         raise ConfigError(
-            "Hot and cold inputs are separated by the rows that are popular from the start, and "
+            "Hot and cold examples are separated by the rows that are popular from the start, and "
             "with this placement those are only learned on the way. Set placement.kind to "
             "popular, or order.kind to split."
         )

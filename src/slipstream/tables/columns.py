@@ -74,9 +74,9 @@ class Columns:
             if length != n:
                 hint = ""
                 if name in lists and length == n - 1:
-                    hint = " (offsets have one entry more than there are inputs: the end)"
+                    hint = " (offsets have one entry more than there are examples: the end)"
                 raise DataError(
-                    f"Column {first!r} has {n} inputs, but column {name!r} has {length}{hint}."
+                    f"Column {first!r} has {n} examples, but column {name!r} has {length}{hint}."
                 )
         tensors = [*singles.values(), *(column.values for column in lists.values())]
         devices = {tensor.device for tensor in tensors}
@@ -118,7 +118,7 @@ def _whole(name: str, raw: Any, kind: str = "ids") -> Tensor:
     if isinstance(raw, str) or not isinstance(raw, Tensor | np.ndarray | Sequence | ListBatch):
         raise DataError(f"The {kind} of column {name!r} are {type(raw).__name__}, not a tensor.")
     if isinstance(raw, ListBatch | tuple):
-        raise DataError(f"Column {name!r} has a single id an input, but lists were given.")
+        raise DataError(f"Column {name!r} has one id for each example, but lists were given.")
     if isinstance(raw, Sequence) and not raw:
         raw = torch.empty(0, dtype=torch.int64)
     try:

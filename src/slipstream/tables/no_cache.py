@@ -234,6 +234,6 @@ class _GroupPlanner:
 
 def _out_of_range(column: str, value: int, row: int, rows: int) -> DataError:
     return DataError(
-        f"Column {column!r} has the id {value} in input {row} of the batch, but its table has "
+        f"Column {column!r} has the id {value} in example {row} of the batch, but its table has "
         f"{rows} rows: ids are 0 to {rows - 1}. Check the data set with `slipstream data verify`."
     )

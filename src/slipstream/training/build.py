@@ -37,7 +37,7 @@ def check(config: Config, dataset: Dataset) -> None:
     """Raise an error if the data set lacks something that the configuration needs."""
     chosen = strategy_of(config)
     if not len(dataset.train):
-        raise ConfigError("There is nothing to train on: the training part has no inputs.")
+        raise ConfigError("There is nothing to train on: the training part has no examples.")
     if config.early_stopping.every_inputs is not None and not len(dataset.validation):
         raise ConfigError(
             "early_stopping.every_inputs needs a validation part, and this data set has none. "

@@ -194,7 +194,7 @@ class CapturedStep:
         if outputs.shape != labels.shape:
             raise ConfigError(
                 f"The module returns a tensor of shape {list(outputs.shape)} for {len(labels)} "
-                f"inputs; it must return one number for each, of shape {list(labels.shape)}."
+                f"examples; it must return one number for each, of shape {list(labels.shape)}."
             )
         loss = self._loss(outputs, labels.to(outputs), weights.to(outputs))
         if loss.dim():
@@ -240,7 +240,7 @@ def _checked(config: Config, dataset: Dataset, tables: EmbeddingTables) -> Confi
     chosen = strategy_of(config)
     if chosen.ordering != "as-is" or chosen.skipping != "none" or chosen.placement is None:
         raise ConfigError(
-            f"strategy is {config.strategy}, but with a module of your own inputs are trained as "
+            f"strategy is {config.strategy}, but with a module of your own examples are trained as "
             "they come: use fast or bagpipe."
         )
     singles = [column.name for column in dataset.schema.singles]
@@ -257,5 +257,5 @@ def _checked(config: Config, dataset: Dataset, tables: EmbeddingTables) -> Confi
                 "EmbeddingTables.for_schema(dataset.schema, ...)."
             )
     if not len(dataset.train):
-        raise ConfigError("There is nothing to train on: the training part has no inputs.")
+        raise ConfigError("There is nothing to train on: the training part has no examples.")
     return config

@@ -33,7 +33,7 @@ def evaluate_run(
     if part not in dataset.parts:
         raise ConfigError(f"There is no part {part!r}.{did_you_mean(part, dataset.parts)}")
     if not len(dataset.parts[part]):
-        raise ConfigError(f"The part {part!r} of {dataset.folder} has no inputs to score.")
+        raise ConfigError(f"The part {part!r} of {dataset.folder} has no examples to score.")
     if batch_size is not None and batch_size < 1:
         raise ConfigError(f"batch_size is {batch_size}; it must be at least 1.")
     loaded = open_run(run, dataset)

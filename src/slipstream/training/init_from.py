@@ -83,7 +83,7 @@ class WarmStart:
                 tables[table.name] = {"rows": table.rows, "copied": count}
         position = self._checkpoint.state["training"]["position"]
         counts = ", ".join(f"{n} {c['copied']:,} of {c['rows']:,}" for n, c in tables.items())
-        self._on_message(f"Rows copied from {self.run}, as of input {position:,}: {counts}.")
+        self._on_message(f"Rows copied from {self.run}, as of example {position:,}: {counts}.")
         return {"run": str(self.run), "position": position, "tables": tables}
 
     def _check(self, table: TableSpec) -> None:

@@ -57,8 +57,8 @@ class LoadedRun:
     def status(self) -> str:
         """A sentence about how far the run is."""
         if self.ended:
-            return f"The run has ended, at input {self.position:,}."
-        return f"The run has not ended: its newest checkpoint is at input {self.position:,}."
+            return f"The run has ended, at example {self.position:,}."
+        return f"The run has not ended: its newest checkpoint is at example {self.position:,}."
 
 
 def open_run(folder: str | Path, dataset: Dataset | None = None) -> LoadedRun:

@@ -125,7 +125,7 @@ class Recent:
         """Continue with the state of a window of the same size."""
         if state["ring"].shape != self._ring.shape:
             raise ConfigError(
-                f"This state is one of a window of {state['ring'].shape[1]} inputs, not "
+                f"This state is one of a window of {state['ring'].shape[1]} examples, not "
                 f"{self.window_inputs}."
             )
         self._ring.copy_(state["ring"])

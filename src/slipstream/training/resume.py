@@ -67,8 +67,8 @@ def _check_segment_end(position: int, per_epoch: int, segment: int) -> None:
     _, start, stop = segment_at(position - 1, per_epoch, segment)
     if stop != position:
         raise ConfigError(
-            f"The run stands at input {position:,}, between {start:,} and {stop:,}, where hot and "
-            "cold inputs are sorted apart: in another order some would come twice and some never. "
+            f"The run is at example {position:,}, between {start:,} and {stop:,}, where hot and "
+            "cold examples are separated: in another order some would come twice and some never. "
             "Resume it with its own order, or from a checkpoint at the end of a segment "
             f"(checkpoint.every_inputs={segment})."
         )

@@ -139,7 +139,7 @@ def no_improvement(state: RunState, patience: int) -> str:
     """The sentence about a run that ends because validation did not improve."""
     times = "once" if patience == 1 else f"{patience} times in a row"
     return (
-        f"Validation did not improve {times}: training ends at input {state.position:,} of "
+        f"Validation did not improve {times}: training ends at example {state.position:,} of "
         f"{state.total:,}."
     )
 

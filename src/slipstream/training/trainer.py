@@ -111,7 +111,7 @@ class Trainer:
             self.reports.load_state_dict(tensors)
             self.state, length = RunState(**saved["training"]), saved["lines"]
             self._saved = self.state.without_times()
-            self.hooks.on_message(f"Resuming at input {self.state.position:,} of {self.total:,}.")
+            self.hooks.on_message(f"Resuming at example {self.state.position:,} of {self.total:,}.")
         elif warm is not None:
             self.state.init_from = warm.fill(self.engine)
         self.skipping = Skipping.of(config, layout, dataset, self.tier_sizes, self.engine)
@@ -126,7 +126,7 @@ class Trainer:
         """Continue with more or fewer epochs: the rest of the run has a new number of examples."""
         before = self.state.total
         self.hooks.on_message(
-            f"The run now ends at input {self.total:,} instead of {before:,}. Decay of learning "
+            f"The run now ends at example {self.total:,} instead of {before:,}. Decay of learning "
             "rates and points of evaluation follow that from here on."
         )
         if self.state.position == before and self.total > before:
@@ -376,7 +376,7 @@ class Trainer:
         self._save_changes()
         self.checkpoints.close()
         raise StoppedError(
-            f"Stopped at input {self.state.position:,} of {self.total:,}; everything up to there "
+            f"Stopped at example {self.state.position:,} of {self.total:,}; everything up to there "
             "is saved."
         )
 

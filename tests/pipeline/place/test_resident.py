@@ -86,7 +86,7 @@ def test_an_id_out_of_range_is_an_error_with_column_value_and_place(bad, dtype):
     )
     ids = torch.zeros(7, 2, dtype=dtype)
     ids[4, 1] = bad
-    with pytest.raises(DataError, match=rf"'y' has the id {bad} in input 4 .* 5 rows"):
+    with pytest.raises(DataError, match=rf"'y' has the id {bad} in example 4 .* 5 rows"):
         placement_of(layout).plan(ids, {}, 7)
     placement_of(layout).plan(ids, {}, 4)  # padding is not looked at
 
@@ -94,7 +94,7 @@ def test_an_id_out_of_range_is_an_error_with_column_value_and_place(bad, dtype):
 def test_an_id_out_of_range_in_a_list_is_an_error_with_column_value_and_place():
     layout = Layout((TableSpec("a", 9, 2),), (Feature("l", "a", "sum"),))
     lists = {"l": ListBatch(torch.tensor([1, 2, 11]), torch.tensor([0, 1, 1, 3]))}
-    with pytest.raises(DataError, match=r"'l' has the id 11 in input 2 .* 9 rows"):
+    with pytest.raises(DataError, match=r"'l' has the id 11 in example 2 .* 9 rows"):
         placement_of(layout).plan(torch.zeros(3, 0, dtype=torch.int32), lists, 3)
 
 

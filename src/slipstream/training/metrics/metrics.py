@@ -98,7 +98,7 @@ def _check(logits: Array, labels: Array, weights: Array, begins: int) -> None:
     if not len(logits) == len(labels) == len(weights):
         raise DataError(
             f"Metrics were given {len(logits)} scores, {len(labels)} labels and {len(weights)} "
-            "weights; each input needs one of each."
+            "weights; each example needs one of each."
         )
     for kind, values, good, rule in (
         ("score", logits, np.isfinite(logits), "finite"),
@@ -107,4 +107,4 @@ def _check(logits: Array, labels: Array, weights: Array, begins: int) -> None:
     ):
         if not good.all():
             at = int(np.argmin(good))
-            raise DataError(f"The {kind} of input {begins + at} is {values[at]}, not {rule}.")
+            raise DataError(f"The {kind} of example {begins + at} is {values[at]}, not {rule}.")
