@@ -39,8 +39,8 @@ def test_stopped_whenever_it_asks_also_within_evaluations_it_ends_the_same(tmp_p
     never = Counted(10**9)
     train(dataset, keys, tmp_path / "whole", hooks=Hooks(should_stop=never))
     wanted = outcome(tmp_path / "whole")
-    assert never.asked >= 30, "evaluations ask too"
-    for nth in range(1, never.asked + 1, 2):
+    assert never.calls >= 30, "evaluations ask too"
+    for nth in range(1, never.calls + 1, 2):
         run = tmp_path / "stopped"
         with pytest.raises(StoppedError, match=r"Stopped at example .* is saved"):
             train(dataset, keys, run, hooks=Hooks(should_stop=Counted(nth)))
