@@ -190,7 +190,7 @@ def our_step(precision: str, compiled: bool) -> Callable[..., None]:
         batch = Batch(torch.arange(len(ids)), labels, weights, dense, ids, len(ids), 0)
         (plan,) = planner.plans([batch], count)
         engine.forward(plan)
-        engine.move(plan)
+        engine.update(plan)
 
     return step
 

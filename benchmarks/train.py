@@ -97,7 +97,7 @@ def bare(data: str, precision: str) -> None:
         begun = time.perf_counter()
         (plan,) = planner.plans([batches[step % len(batches)]], step)
         engine.forward(plan)
-        engine.move(plan)
+        engine.update(plan)
         times.append(time.perf_counter() - begun)
     print(json.dumps(config.batch_size / statistics.mean(times[20:])))
 

@@ -101,7 +101,7 @@ def plan_of(
 def step(engine, plan, factor=1.0):
     """Make one step and return its result."""
     stepped = engine.forward(plan)
-    engine.move(plan, factor)
+    engine.update(plan, factor)
     return stepped
 
 

@@ -38,7 +38,7 @@ def compiled(kernel, number, types=None, **constants):
             signature[name] = types[name]
         elif name in constants:
             signature[name] = "constexpr"
-        elif name in NUMBERS or (name == "first" and kernel is dense_update._move):
+        elif name in NUMBERS or (name == "first" and kernel is dense_update._update_weights):
             signature[name] = f"*{number}"
         elif name in SCALARS and not (name == "count" and kernel is copy_rows._copy):
             signature[name] = "i32"
@@ -75,7 +75,7 @@ for number, given in (("fp32", "bf16"), ("fp32", "fp32"), ("fp64", "fp64")):
         sums = dict.fromkeys(("sums", "loss"), f"*{number}")
         compiled(loss._sum, number, sums, ADDS=adds, BLOCK=128)
 for optimizer in dense_update.NUMBER.values():
-    compiled(dense_update._move, "fp32", OPTIMIZER=optimizer, IS_DOUBLE=False, BLOCK=1024)
+    compiled(dense_update._update_weights, "fp32", OPTIMIZER=optimizer, IS_DOUBLE=False, BLOCK=1024)
 for kernel in (pages._join, pages._write):
     compiled(kernel, "", BLOCK=1024)
 compiled(copy_rows._copy, "", OUT=True, WORDS=17, ROWS=64, COLUMNS=32)

@@ -99,7 +99,7 @@ def check(layout, capacity, n, seed, steps=1, **tolerance) -> None:
             torch.testing.assert_close(left.cpu(), right)
         gradients_for(ours, seed)
         gradients_for(theirs, seed)
-        arena.move(views, [ours])
+        arena.update_rows(views, [ours])
         plain.update(in_place(plan), theirs, step=step)
     assert_rows(arena, plain, **tolerance)
 
@@ -145,7 +145,7 @@ def test_a_row_that_is_touched_thousands_of_times_in_other_slots_has_the_same_bi
         arena, views = arena_of(plain, shuffle), packed(layout, plan, shuffle=shuffle)
         embedded = arena.lookup(views)
         gradients_for(embedded, 3)
-        arena.move(views, [embedded])
+        arena.update_rows(views, [embedded])
         order = slice(None) if shuffle is None else shuffle[0].to(DEVICE)
         made.append(arena.records[0][order].cpu())
     assert torch.equal(*made)
@@ -180,7 +180,7 @@ def test_slots_beyond_two_to_the_31_elements_are_looked_up_and_moved(tmp_path):
         embedded = arena.lookup(views)
         for leaf in (*embedded.vectors, *embedded.sequences):
             leaf.grad = -torch.ones_like(leaf)
-        arena.move(views, [embedded])
+        arena.update_rows(views, [embedded])
     vectors, (steps,) = arena.lookup(views).vectors[0].detach(), arena.lookup(views).sequences
     assert vectors.eq(6).all(), "a list, a step and an id, twice"
     assert steps.detach()[:, 0].eq(6).all()
@@ -248,8 +248,8 @@ def test_parts_in_their_frames_are_looked_up_and_moved_as_the_whole_batch_to_the
             assert torch.equal(length, all_[frame.inputs])
         begin = end
     assert begin == 11, "every input is of a part"
-    arena.move(views, parts, frames(plan))
-    beside.move(everything, [whole])
+    arena.update_rows(views, parts, frames(plan))
+    beside.update_rows(everything, [whole])
     assert torch.equal(arena.records[0], beside.records[0])
 
 

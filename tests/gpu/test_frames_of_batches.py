@@ -59,7 +59,7 @@ def test_wherever_a_batch_is_cut_it_trains_as_a_whole_in_float64(split, model, o
     cuts = [11 * n % (CAPACITY + 1) for n in range(CAPACITY + 1)]
     for cut, one, two in zip(cuts, its_plans, plans, strict=True):
         wanted, said = plain.forward(one), step(two, cut)
-        plain.move(one)
+        plain.update(one)
         assert said.loss == pytest.approx(wanted.loss, abs=1e-9)
         n = two.n_valid
         logits = said.logits[:n][two.numbers[:n].argsort()]

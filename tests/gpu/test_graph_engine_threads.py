@@ -158,7 +158,7 @@ def test_what_a_write_back_failed_with_is_told_and_not_what_follows_from_it(tmp_
 
 def test_steps_that_cannot_be_recorded_are_the_same(tmp_path, monkeypatch):
     whole = train(clicks(160), keys(), tmp_path / "whole")
-    made, move, record = GraphEngine.__init__, Arena.move, GraphEngine._try_to_record
+    made, update_rows, record = GraphEngine.__init__, Arena.update_rows, GraphEngine._try_to_record
 
     def made_to_record(self, *args, **options):
         made(self, *args, **options)
@@ -168,9 +168,9 @@ def test_steps_that_cannot_be_recorded_are_the_same(tmp_path, monkeypatch):
         raise RuntimeError("this cannot be recorded")
 
     def record_and_fail(self, *args):
-        monkeypatch.setattr(Arena, "move", fail)
+        monkeypatch.setattr(Arena, "update_rows", fail)
         record(self, *args)
-        monkeypatch.setattr(Arena, "move", move)
+        monkeypatch.setattr(Arena, "update_rows", update_rows)
 
     monkeypatch.setattr(GraphEngine, "__init__", made_to_record)
     monkeypatch.setattr(GraphEngine, "_try_to_record", record_and_fail)

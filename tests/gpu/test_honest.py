@@ -62,7 +62,13 @@ def test_of_rows_that_move_only_the_rows_change(rows):
     for number in update.NUMBER.values():
         if shape.words >= (4, 8, 5, 12)[number]:
             honest(
-                update.move, records, *told, gradient, plan["parameters"][0], number, list(shape)
+                update.update_rows,
+                records,
+                *told,
+                gradient,
+                plan["parameters"][0],
+                number,
+                list(shape),
             )
 
 
@@ -99,5 +105,11 @@ def test_of_dense_weights_that_move_their_gradient_stays_as_it_is(name):
     weights, first, second, gradient = torch.rand((4, 9), device=DEVICE)
     parameters = numbers(0.1, 1e-8, 0.01, 0.5, 0.1, 0.01, dtype=torch.float64)
     honest(
-        dense_update.move, weights, gradient, first, second, parameters, dense_update.NUMBER[name]
+        dense_update.update_weights,
+        weights,
+        gradient,
+        first,
+        second,
+        parameters,
+        dense_update.NUMBER[name],
     )

@@ -20,23 +20,23 @@ KEYS = (
 def watched(monkeypatch):
     """Every step: its decision, the rows that it looked up, and those that changed."""
     steps, masks = [], {}
-    move, moves = Engine.move, Skipper.moving_rows
+    update, moving_rows = Engine.update, Skipper.moving_rows
 
-    def moves_seen(self, batch):
-        masks[batch.decision] = moves(self, batch)
+    def moving_rows_seen(self, batch):
+        masks[batch.decision] = moving_rows(self, batch)
         return masks[batch.decision]
 
-    def move_seen(self, plan, factor=1.0):
+    def update_seen(self, plan, factor=1.0):
         before = [store.records.copy() for store in self.tables.stores]
-        move(self, plan, factor)
+        update(self, plan, factor)
         for number, (group, store) in enumerate(zip(plan.groups, self.tables.stores, strict=True)):
             lists = [column.slots for column in group.lists.values()]
             accessed = torch.cat([group.slots.flatten(), *lists]).numpy()
             changed = np.flatnonzero((store.records != before[number]).any(axis=1))
             steps.append((plan.decision, number, set(accessed[accessed >= 0]), set(changed)))
 
-    monkeypatch.setattr(Skipper, "moving_rows", moves_seen)
-    monkeypatch.setattr(Engine, "move", move_seen)
+    monkeypatch.setattr(Skipper, "moving_rows", moving_rows_seen)
+    monkeypatch.setattr(Engine, "update", update_seen)
     return steps, masks
 
 

@@ -17,11 +17,11 @@ from slipstream.training.loop import Hooks, train
 
 def test_every_step_has_the_learning_rate_of_its_end(tmp_path, monkeypatch):
     factors = []
-    move = Engine.move
+    update = Engine.update
     monkeypatch.setattr(
         Engine,
-        "move",
-        lambda self, plan, factor: factors.append(factor) or move(self, plan, factor),
+        "update",
+        lambda self, plan, factor: factors.append(factor) or update(self, plan, factor),
     )
     settings = ("schedule.warmup_inputs=64", "schedule.decay=linear")
     train(clicks(), config(*settings), tmp_path / "run")

@@ -70,8 +70,8 @@ def test_split_batches_equal_plain_ones_step_by_step_in_float64(model, optimizer
         split.tables.prepare(parted_plan)
         losses = [plain.forward(plan).loss, split.forward(parted_plan).loss]
         assert losses[0] == pytest.approx(losses[1], abs=1e-9)
-        plain.move(plan)
-        split.move(parted_plan)
+        plain.update(plan)
+        split.update(parted_plan)
         split.tables.flush()
         for left, right in zip(plain.tables.stores, split.tables.stores, strict=True):
             for name, values in left.views.items():

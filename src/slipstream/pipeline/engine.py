@@ -74,7 +74,7 @@ class Engine:
         caller must take every result: the update follows the last one.
         """
         yield self.forward(plan)
-        self.move(plan, self._factors.pop(plan.step))
+        self.update(plan, self._factors.pop(plan.step))
 
     def step_all(self, plans: Sequence[Plan]) -> Iterator[StepResult]:
         """Make the steps of plans that were prepared together, as if one by one."""
@@ -105,7 +105,7 @@ class Engine:
             losses.append(float(loss.detach()))
         return StepResult(sum(losses), torch.cat([part.detach().cpu() for part in logits]), plan)
 
-    def move(self, plan: Plan, factor: float = 1.0) -> None:
+    def update(self, plan: Plan, factor: float = 1.0) -> None:
         """Update rows and dense weights with the gradients of `forward`."""
         self.tables.update(plan.groups, *self._embedded, step=plan.step, factor=factor)
         self.tables.leave(plan)

@@ -34,7 +34,7 @@ class Lookup:
     # Gradients of sequence features by number, `[inputs, length, dim]`.
     sequences: dict[int, Tensor] = field(default_factory=dict)
     # The features that a gradient has come to. The rows of others must stay as they are: Adam and
-    # weight decay would move them even by a gradient of zero.
+    # weight decay would change them even with a gradient of zero.
     reached: set[int] = field(default_factory=set)
 
     @property

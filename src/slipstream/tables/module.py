@@ -35,7 +35,7 @@ class EmbeddingTables(nn.Module):  # type: ignore[misc]
         tables: The tables.
         features: The columns and the tables they are looked up in; one single column for each
             table, of the same name, by default.
-        optimizer: How the rows of tables move that do not name an optimizer of their own.
+        optimizer: Updates the rows of tables that name no optimizer of their own.
         seed: Of the rows' first values.
         schema: Of the data set whose batches are looked up; see `for_schema`.
 
@@ -90,7 +90,7 @@ class EmbeddingTables(nn.Module):  # type: ignore[misc]
         Args:
             schema: Of the data set.
             dim: Elements of a row: of all tables, or by table.
-            optimizer: How rows move.
+            optimizer: Updates the rows.
             storage: How rows are kept.
             init: What rows are before they are trained.
             length: Steps of the sequence columns, if there are any; of longer ones the last count.
@@ -172,7 +172,7 @@ class EmbeddingTables(nn.Module):  # type: ignore[misc]
             processes = torch.distributed.get_world_size()
             if processes > 1:
                 raise ConfigError(
-                    f"{processes} processes train together, and each would move rows of its own. "
+                    f"{processes} processes train together, and each would update its own rows. "
                     "EmbeddingTables are for one process."
                 )
         if not self._waiting:
@@ -188,7 +188,7 @@ class EmbeddingTables(nn.Module):  # type: ignore[misc]
                 gradient = gradient * grad_factor
             gradients.append(gradient)
         self.steps += 1
-        self._embeddings.move(plans, gradients, step=self.steps, factor=lr_factor)
+        self._embeddings.update_rows(plans, gradients, step=self.steps, factor=lr_factor)
         self.zero_grad()
 
     def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: ARG002 - as in nn.Module

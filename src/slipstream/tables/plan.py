@@ -24,13 +24,13 @@ class ListSlots(NamedTuple):
 
 @dataclass(frozen=True)
 class GradientIndex:
-    """The rows that a batch moves, each once, and where the parts of its gradient come from.
+    """The rows that a batch updates, each once, and where the parts of its gradient come from.
 
     The gradient of row `rows[u]` is the sum, in this order, of the gradient vectors numbered
     `sources[starts[u]:starts[u + 1]]`. Vectors are numbered `input * features + feature` over the
     features of the group, then, behind these, `input * length + step` for each of its sequences,
     then by value for each list whose pooling is no sum.
-    A row that must not move (padding, a frozen row) is absent.
+    A row that must not change (padding, a frozen row) is absent.
     """
 
     rows: Tensor
@@ -87,7 +87,7 @@ class GroupPlan:
     slots: Tensor  # int64 `[single features, capacity]`; -1 in padding
     # The list features of the group by their number in the layout.
     lists: dict[int, ListSlots] = field(default_factory=dict)
-    # What the update moves; None for a batch that is only looked up.
+    # The rows to update; None for a batch that is only looked up.
     touched: GradientIndex | None = None
     # Rows of the slow tier to bring into slots before the step; None where the step works in the
     # slow tier, and slots are row numbers.
@@ -102,7 +102,7 @@ class GroupPlan:
     # the fast one. They are in the slow one for the step, and then in their slots again.
     borrowed: RowSlots | None = None
     # For a plan that the device finishes from the batch's ids: what it cannot know. It has no slots
-    # then, and all rows that are looked up move.
+    # then, and all rows that are looked up are updated.
     cold: ColdLookups | None = None
 
 
@@ -181,11 +181,11 @@ def filter_rows(groups: tuple[GroupPlan, ...], masks: Masks | None) -> tuple[Gro
 
 
 def _only(touched: GradientIndex, mask: Tensor) -> GradientIndex:
-    moves, sizes = mask[touched.rows], touched.starts.diff()
-    starts = torch.zeros(int(moves.sum()) + 1, dtype=touched.starts.dtype)
-    torch.cumsum(sizes[moves], 0, out=starts[1:])
-    sources = touched.sources[moves.repeat_interleave(sizes)]
-    return GradientIndex(touched.rows[moves], starts, sources)
+    updated, sizes = mask[touched.rows], touched.starts.diff()
+    starts = torch.zeros(int(updated.sum()) + 1, dtype=touched.starts.dtype)
+    torch.cumsum(sizes[updated], 0, out=starts[1:])
+    sources = touched.sources[updated.repeat_interleave(sizes)]
+    return GradientIndex(touched.rows[updated], starts, sources)
 
 
 class Placed(NamedTuple):

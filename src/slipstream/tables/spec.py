@@ -47,7 +47,7 @@ class TableSpec:
         name: The table's name.
         rows: Its rows; every id is below it.
         dim: Elements of a row.
-        optimizer: How its rows move; None takes that of the model or module that has the
+        optimizer: Updates its rows; None takes that of the model or module that has the
             tables, or plain SGD.
         storage: How a row is kept: float32, bfloat16, or float32 in two halves of 16 bits of
             which the forward pass reads the upper one. float64 is for checks.
@@ -150,7 +150,7 @@ class Group:
 
     @property
     def optimizer(self) -> RowOptimizer:
-        """How its rows move."""
+        """The optimizer that updates its rows."""
         return self.tables[0].chosen_optimizer
 
     @property

@@ -39,7 +39,7 @@ class RowMover(Protocol):
 
 
 class Embeddings:
-    """The rows of every table of a layout, and the kernels that read and move them.
+    """The rows of every table of a layout, and the kernels that read and update them.
 
     Args:
         layout: Tables and features.
@@ -140,11 +140,11 @@ class Embeddings:
     def update(
         self, groups: Sequence[GroupPlan], *embedded: Embedded, step: int, factor: float = 1.0
     ) -> None:
-        """Move the rows by the gradients that a lookup has collected."""
+        """Update the rows by the gradients that a lookup has collected."""
         gradients = [self._gradient(n, plan, embedded) for n, plan in enumerate(groups)]
-        self.move(groups, gradients, step=step, factor=factor)
+        self.update_rows(groups, gradients, step=step, factor=factor)
 
-    def move(
+    def update_rows(
         self,
         groups: Sequence[GroupPlan],
         gradients: Sequence[Tensor | None],

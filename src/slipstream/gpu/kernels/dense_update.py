@@ -12,8 +12,8 @@ _ADAGRAD, _ADAM = tl.constexpr(1), tl.constexpr(3)
 _BLOCK = 1024
 
 
-@torch.library.custom_op("slipstream::move_weights", mutates_args={"weights", "first", "second"})
-def move(
+@torch.library.custom_op("slipstream::update_weights", mutates_args={"weights", "first", "second"})
+def update_weights(
     weights: Tensor, gradient: Tensor, first: Tensor, second: Tensor, parameters: Tensor,
     optimizer: int,
 ) -> None:  # fmt: skip
@@ -24,14 +24,14 @@ def move(
     root of the mean square, and the shares of a new gradient in its mean and in its mean square.
     """
     if len(weights):
-        _move[(triton.cdiv(len(weights), _BLOCK),)](
+        _update_weights[(triton.cdiv(len(weights), _BLOCK),)](
             weights, gradient, first, second, parameters, len(weights), OPTIMIZER=optimizer,
             IS_DOUBLE=weights.dtype == torch.float64, BLOCK=_BLOCK,
         )  # fmt: skip
 
 
 @triton.jit
-def _move(
+def _update_weights(
     weights, gradient, first, second, parameters, count, OPTIMIZER: tl.constexpr,
     IS_DOUBLE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip

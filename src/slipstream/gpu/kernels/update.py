@@ -26,8 +26,8 @@ _ELEMENTS = 512
 _AT_ONCE = 2048
 
 
-@torch.library.custom_op("slipstream::move_rows", mutates_args={"records"})
-def move(
+@torch.library.custom_op("slipstream::update_rows", mutates_args={"records"})
+def update_rows(
     records: Tensor, rows: Tensor, starts: Tensor, sources: Tensor, long_rows: Tensor,
     long_starts: Tensor, chunk_of: Tensor, counts: Tensor, gradient: Tensor, parameters: Tensor,
     optimizer: int, shape: Sequence[int],

@@ -145,7 +145,7 @@ class Arena:
         )
         return Embedded(tuple(vectors), steps_of, lengths_of, tuple(where))
 
-    def move(
+    def update_rows(
         self, plan: Packed, parts: Sequence[Embedded], frames: Sequence[Frame] | None = None
     ) -> None:
         """Update the rows by the gradients that the lookups of all parts have collected.
@@ -157,7 +157,7 @@ class Arena:
             gradient = self._gradient(number, group, plan, parts, frames)
             if gradient is None:
                 continue
-            update.move(
+            update.update_rows(
                 self.records[number],
                 *(plan[f"{number}.{name}"] for name in (*_TOUCHED, "counts")),
                 gradient,

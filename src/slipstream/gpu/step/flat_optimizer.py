@@ -57,7 +57,7 @@ class FlatOptimizer:
         decay = self.config.weight_decay
         into[:] = rate, eps, decay, correction, 1 - _BETAS[0], 1 - _BETAS[1]
 
-    def move(self, parameters: Tensor) -> None:
+    def update(self, parameters: Tensor) -> None:
         """Update all weights by their gradients; `parameters` are on the device."""
         if not self._weights:
             return
@@ -72,7 +72,7 @@ class FlatOptimizer:
         empty = self._flat[:0]
         states = (*self._states, empty, empty)[:2]
         number = kernel.NUMBER[self.config.optimizer]
-        kernel.move(self._flat, gradient, *states, parameters, number)
+        kernel.update_weights(self._flat, gradient, *states, parameters, number)
         for weight in self._weights:
             weight.grad = None
 
@@ -82,7 +82,7 @@ class FlatOptimizer:
         host = torch.zeros(PARAMETERS, dtype=torch.float64)
         self.set_parameters(factor, self.step_number, host.numpy())
         self.parameters.copy_(host)
-        self.move(self.parameters)
+        self.update(self.parameters)
 
     def state_of(self, weight: Tensor) -> dict[str, Tensor]:
         """The optimizer state of a weight, by PyTorch's names."""

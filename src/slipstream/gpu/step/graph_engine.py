@@ -304,8 +304,8 @@ class GraphEngine(Engine):
                 self._backward(plan, results, frame, embedded[-1])
             self._side.after(self._carrier.compute)
             with self._side.used():  # dense weights move meanwhile
-                arena.move(plan, embedded, used)
-            self._flat.move(plan["weights"])
+                arena.update_rows(plan, embedded, used)
+            self._flat.update(plan["weights"])
         finally:  # a recording that fails reports why only if its streams are joined
             self._carrier.compute.after(self._side)
         arena.leave(plan, results)

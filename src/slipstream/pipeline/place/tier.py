@@ -112,7 +112,7 @@ class Tier:
 
         Args:
             group: Where its rows are in the slow store.
-            rows: The distinct rows that it needs, whether it moves them or not.
+            rows: The distinct rows that it needs, whether it updates them or not.
             step: Its number.
             window: The rows of the batches behind it.
             ahead: The rows of the batch behind these.

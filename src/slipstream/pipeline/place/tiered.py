@@ -184,7 +184,7 @@ class _Read(NamedTuple):
 
     Args:
         batch: The batch.
-        groups: Where its rows are, and what its update moves.
+        groups: Where its rows are, and which of them the update changes.
         rows: For each group the distinct rows that it needs.
         parts: Where its parts begin.
     """
