@@ -41,7 +41,7 @@ def train(stores, step, before_update=lambda *_: None):
         store.records[rows] = store.records[rows] * 3 + step
 
 
-def on_message(*words):
+def write_line(*words):
     """A line in one write: `print` may make several, with a kill or another process between."""
     os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
@@ -54,7 +54,7 @@ def save_until_killed(folder):
     if checkpoint := newest(folder):
         _, state = load(checkpoint, stores)
         step = state["step"]
-    on_message("ready")
+    write_line("ready")
     while True:
         step += 1
         train(stores, step, checkpoints.before_update)
@@ -62,7 +62,7 @@ def save_until_killed(folder):
             checkpoints.begin(step, stores, {}, {"step": step})
         if checkpoints.last_saved != last_saved:
             last_saved = checkpoints.last_saved
-            on_message(last_saved)
+            write_line(last_saved)
 
 
 HERE_AGAIN = "import os, sys; sys.path[:0] = sys.argv[2:]\nimport test_process as here\n"
@@ -72,8 +72,8 @@ for _ in sys.stdin:
     child = os.fork()
     if not child:
         here.save_until_killed(sys.argv[1])
-    here.say("child", child)
-    here.say("ended", os.waitpid(child, 0)[1])
+    here.write_line("child", child)
+    here.write_line("ended", os.waitpid(child, 0)[1])
 """
 
 
