@@ -156,3 +156,11 @@ def test_labels_with_commas_are_listed_with_semicolons():
     rules = [run for rule in ("value", "thin", "freeze") for run in skipping(0.2, (0.7,) * 3, rule)]
     text = " ".join(notes(*results(*PLAIN, *rules)))
     assert "plain, skip value; plain, skip thin and plain, skip freeze end with exactly" in text
+
+
+def test_a_single_run_has_no_baseline():
+    _, alone = results(run("plain", config={"skip": {"rule": "value"}}))
+    names, rows = cells(alone)
+    assert rows[0][0] == "plain, skip value"
+    assert not {"speed-up", "change of AUC"} & set(names)
+    assert "baseline" not in rows[0]

@@ -59,6 +59,11 @@ def test_what_is_left_to_the_strategy_has_no_word_in_a_label():
     assert labels(runs) == [("", ["plain", "plain, skip random", "plain, skip value"])]
 
 
+def test_runs_of_one_rule_are_named_by_it():
+    assert labels([run(config={"skip": {"rule": "value"}})]) == [("", ["plain, skip value"])]
+    assert labels([run(config={"skip": {"rule": "none"}})]) == [("", ["plain"])]
+
+
 def test_runs_that_differ_in_their_order_are_compared():
     runs = [run("plain"), run("plain", config={"order": {"kind": "cold-first"}})]
     assert labels(runs) == [("", ["plain", "plain, order cold-first"])]

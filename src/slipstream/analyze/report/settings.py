@@ -17,6 +17,7 @@ from slipstream.analyze.report.runs import RunRecord
 from slipstream.pipeline.strategies import STRATEGIES
 
 _HOW = ("strategy", "order", "skip", "placement", "device", "precision", "compile", "threads")
+_NAMED = ("strategy", "skip.rule")  # in every label, also where all runs have the same
 _NEITHER = ("seed", "log", "checkpoint", "evaluate")
 Keys = dict[str, Any]
 
@@ -28,7 +29,7 @@ class Setting:
     label: str  # the strategy, and the keys in which it differs
     runs: tuple[RunRecord, ...]
     unfinished: tuple[RunRecord, ...]
-    keys: Keys  # those that differ within the group and change how it learns
+    keys: Keys  # strategy, skip rule, and others that differ and change how it learns
 
     @property
     def strategy(self) -> str:
@@ -106,8 +107,8 @@ def key_label(key: str, value: Any) -> str:
 
 def _settings(runs: Sequence[RunRecord]) -> tuple[Setting, ...]:
     how = [key for key in _differing(runs) if _kind(key) == "how" and key != "strategy"]
-    parts = _split(runs, ["strategy", *how])
-    labels = _labels([keys for keys, _ in parts], ("strategy",), always=True)
+    parts = _split(runs, [*_NAMED, *how])
+    labels = _labels([keys for keys, _ in parts], ("strategy",), always=_NAMED)
     settings = [
         Setting(
             label,
@@ -122,11 +123,11 @@ def _settings(runs: Sequence[RunRecord]) -> tuple[Setting, ...]:
     return tuple(settings)
 
 
-def _labels(groups: Sequence[Keys], first: Sequence[str], always: bool = False) -> list[str]:
+def _labels(groups: Sequence[Keys], first: Sequence[str], always: Sequence[str] = ()) -> list[str]:
     """Labels that distinguish groups of keys, each with as few keys as possible.
 
-    The keys `first` begin a label and their value needs no name; with `always` the first key stands
-    in every label.
+    The keys `first` begin a label and their value needs no name. The keys `always` stand in every
+    label, unless they are null or none.
     """
 
     def place(key: str) -> int:
@@ -139,10 +140,11 @@ def _labels(groups: Sequence[Keys], first: Sequence[str], always: bool = False) 
     for group in groups:
         words: list[str] = []
         rivals = list(groups)
-        for number, key in enumerate(sorted(group, key=place)):
+        for key in sorted(group, key=place):
             alike = [other for other in rivals if other[key] == group[key]]
             # A key that is null follows from the strategy.
-            if (len(alike) < len(rivals) and group[key] is not None) or (always and not number):
+            differs = len(alike) < len(rivals) and group[key] is not None
+            if differs or (key in always and group[key] not in (None, "none")):
                 words.append(str(group[key]) if key in first else key_label(key, group[key]))
             rivals = alike
         labels.append(", ".join(words))

@@ -102,8 +102,12 @@ def cells(
 ) -> tuple[list[str], list[list[str]]]:
     """Headings and rows; a column without content is left out.
 
-    With `only`, these headings in their order.
+    With `only`, these headings in their order. Without anything to compare there are no
+    differences.
     """
-    columns = {name: [FIELDS[name](result) for result in results] for name in only or FIELDS}
+    names = [*(only or FIELDS)]
+    if all(result.baseline is None for result in results):
+        names = [name for name in names if name != "speed-up" and not name.startswith("change of")]
+    columns = {name: [FIELDS[name](result) for result in results] for name in names}
     columns = {name: texts for name, texts in columns.items() if not set(texts) <= {"", "0 B"}}
     return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
