@@ -28,12 +28,14 @@ MEMORY = 2 << 30
 MIB = 1 << 20
 WATCHED = """
 import json, sys, threading, time
-from slipstream.data.prepare.resource_limits import anonymous_memory
+def anonymous_memory():
+    status = open("/proc/self/status").read()
+    return int(status.partition("RssAnon:")[2].split()[0]) << 10
 peak, done = 0, False
 def watch():
     global peak
     while not done:
-        peak = max(peak, anonymous_memory() or 0)
+        peak = max(peak, anonymous_memory())
         time.sleep(0.01)
 thread = threading.Thread(target=watch, daemon=True)
 {setup}

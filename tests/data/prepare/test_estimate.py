@@ -11,7 +11,7 @@ import pytest
 from raw_logs import WHOLE, prepare_table, schema_file
 
 from slipstream.data.formats import log_spec
-from slipstream.data.prepare.estimate import disk_needed
+from slipstream.data.prepare.resource_limits import disk_needed
 from slipstream.data.prepare.source import Source
 
 ROWS = 2000

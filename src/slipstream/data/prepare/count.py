@@ -16,35 +16,21 @@ _MOST = 2**32
 
 @dataclass(frozen=True)
 class Counted:
-    """How often the values of a table occur in training.
+    """How often the values of a table occur in training."""
 
-    Args:
-        keys: The keys in rising order.
-        counts: How often each occurs in the inputs: what ranks it.
-        seen: How often it occurs in the rows of the log, which negatives and histories repeat:
-            what earns it an id.
-        missing: How often the missing value occurs in the inputs.
-        missing_seen: How often it occurs in the rows of the log.
-    """
-
-    keys: Array
-    counts: Array
-    seen: Array
-    missing: int
-    missing_seen: int
+    keys: Array  # in rising order
+    counts: Array  # occurrences in the examples: they rank the keys
+    seen: Array  # occurrences in the rows of the log: they decide which keys earn an id
+    missing: int  # occurrences of the missing value in the examples
+    missing_seen: int  # and in the rows of the log
 
 
 class KeyCounts:
-    """Keys in rising order, and how often each occurs.
-
-    Args:
-        folder: Where to write them, and runs of them on the way.
-        dtype: Of the keys.
-        limit: How many to hold in memory.
+    """Counts keys; `limit` is how many of them it holds in memory, the rest lies in `folder`.
 
     Example:
         >>> counts = KeyCounts(folder, np.dtype("<i8"), 1000)  # doctest: +SKIP
-        >>> counts.add([np.array([3, 1, 3])])  # doctest: +SKIP
+        >>> counts.add([run_of(np.array([3, 1, 3]))])  # doctest: +SKIP
         >>> counts.finish()  # doctest: +SKIP
         (array([1, 3]), array([1, 2]))
     """
@@ -79,17 +65,14 @@ class KeyCounts:
         spill = Spill(self.folder, {"keys": 0, "counts": 0})
         if self.spilled:
             self._spill()
-            for part in self._by_range():
-                keys, counts = merge(part, self.dtype)
-                spill.append({"keys": keys, "counts": counts})
-        else:
-            keys, counts = merge(self.runs, self.dtype)
+        for runs in self._by_range() if self.spilled else [self.runs]:
+            keys, counts = merge(runs, self.dtype)
             spill.append({"keys": keys, "counts": counts})
         self.runs = []
         spill.close()
         for old in self.folder.glob("run*"):
             old.unlink()
-        return counted(self.folder, self.dtype)
+        return mapped(self.folder / "keys", self.dtype), mapped(self.folder / "counts", np.int64)
 
     def _by_range(self) -> Iterable[list[tuple[Array, Array]]]:
         """The runs, cut at the same keys so that each range of them can be held."""
@@ -102,21 +85,12 @@ class KeyCounts:
         cuts = [np.searchsorted(run, splitters) for run in keys]
         starts = [0] * len(keys)
         for place in range(len(splitters) + 1):
-            ends = [
-                len(run) if place == len(splitters) else int(cut[place])
-                for run, cut in zip(keys, cuts, strict=True)
-            ]
             last = place == len(splitters)
+            ends = [len(keys[k]) if last else int(cut[place]) for k, cut in enumerate(cuts)]
             if last or sum(ends) - sum(starts) + step * len(keys) > self.limit:
-                yield [
-                    (k[a:b], c[a:b]) for k, c, a, b in zip(keys, counts, starts, ends, strict=True)
-                ]
+                bounds = [slice(*bound) for bound in zip(starts, ends, strict=True)]
+                yield [(keys[k][bound], counts[k][bound]) for k, bound in enumerate(bounds)]
                 starts = ends
-
-
-def counted(folder: Path, dtype: np.dtype[np.generic]) -> tuple[Array, Array]:
-    """What `KeyCounts.finish` left."""
-    return mapped(folder / "keys", dtype), mapped(folder / "counts", np.int64)
 
 
 def run_of(keys: Array) -> tuple[Array, Array]:
@@ -124,13 +98,12 @@ def run_of(keys: Array) -> tuple[Array, Array]:
     if not len(keys):
         return keys, np.empty(0, dtype=np.int64)
     ordered = np.sort(keys)
-    starts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
-    starts = np.concatenate([[0], starts])
+    starts = np.concatenate([[0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1])
     return ordered[starts], np.diff(starts, append=len(ordered))
 
 
 def merge(runs: list[tuple[Array, Array]], dtype: np.dtype[np.generic]) -> tuple[Array, Array]:
-    """Runs as one, counts of equal keys added up."""
+    """Merge runs; the counts of equal keys are added."""
     if not runs:
         return np.empty(0, dtype=dtype), np.empty(0, dtype=np.int64)
     if len(runs) == 1:

@@ -14,8 +14,7 @@ import numpy as np
 import polars as pl
 
 from slipstream.arrays import Array
-from slipstream.data.prepare.quoted import layout
-from slipstream.data.prepare.records import Record, has_quoted, records
+from slipstream.data.prepare.records import Record, has_quoted, layout, records
 from slipstream.data.prepare.values import as_in_text
 from slipstream.errors import DataError
 
@@ -28,63 +27,36 @@ _CAPITALS = (b"+", b"A", b"B", b"C", b"D", b"E", b"F")
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row of a log that cannot be used.
+    """A row of a log that cannot be used."""
 
-    Args:
-        file: The number of the file.
-        line: The number of its line, from 1; of its row in a Parquet file.
-        reason: A few words, the same for all rows with the same fault.
-        what: A sentence about this row.
-    """
-
-    file: int
-    line: int
-    reason: str
-    what: str
+    file: int  # the number of the file
+    line: int  # from 1; in a Parquet file, the number of the row
+    reason: str  # a few words, the same for all rows with the same fault
+    what: str  # a sentence about this row
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a block as fields.
+    """The rows of a block, cut into fields."""
 
-    Args:
-        frame: A column of text for each field; of other types from Parquet.
-        lines: The line number of each row.
-        bad: The rows that are not in the frame.
-        count: Rows of the block, good or bad.
-        joined: Lines that belong to the row before them, because quotes hold them together.
-        plain: Whether no byte of the block is a plus sign or one of the capitals A to F.
-    """
-
-    frame: pl.DataFrame
-    lines: Array
-    bad: list[BadRow]
-    count: int
-    joined: int = 0
-    plain: bool = False
+    frame: pl.DataFrame  # a column of text for each field; of other types from Parquet
+    lines: Array  # the line number of each row
+    bad: list[BadRow]  # the rows that are not in the frame
+    count: int  # of the block, good or bad
+    joined: int = 0  # lines that quotes join to the row before them
+    plain: bool = False  # whether no byte is a plus sign or a capital from A to F
 
 
 def cut(
     data: bytes, line: int, file: int, names: tuple[str, ...], separator: str, quotes: bool
 ) -> Rows:
-    """The rows of a block of lines.
-
-    Args:
-        data: The lines.
-        line: The number of the first one.
-        file: The number of the file.
-        names: The names of the fields that each line must have.
-        separator: Between two fields.
-        quotes: Whether fields may stand in double quotes.
-    """
+    """The rows of a block of lines, of which `line` is the number of the first."""
     if not data.endswith(b"\n"):
         data += b"\n"
     if quotes and has_quoted(data, separator.encode()):
         rows = _quoted(data, line, names, separator)
-        if rows is not None:
-            return rows
-        found = records(data, separator.encode(), len(names))
-        return _one_by_one(found, line, file, names)
+        every = records(data, separator.encode(), len(names))
+        return _one_by_one(every, line, file, names) if rows is None else rows
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
     count = _uniform(data, len(names), separator)
@@ -98,33 +70,29 @@ def cut(
 def _uniform(data: bytes, fields: int, separator: str) -> int | None:
     """How many lines there are if all have the right number of fields, in UTF-8."""
     array = np.frombuffer(data, dtype=np.uint8)
-    if b"\r" in data or data.startswith(_BOM):  # Polars would take them out of the values
-        return None
-    if not _is_text(data):
+    # Polars would remove carriage returns and byte order marks from the values.
+    if b"\r" in data or data.startswith(_BOM) or not _is_text(data):
         return None
     low = np.uint8(max(ord(separator), _NEWLINE))
     # One comparison finds tabs and line ends, and few others, of which a text log has none.
-    marks = np.flatnonzero(array <= low) if low < 32 else _marks(array, ord(separator))
+    is_mark = array <= low if low < 32 else (array == ord(separator)) | (array == _NEWLINE)
+    marks = np.flatnonzero(is_mark)
     if len(marks) % fields:
         return None
-    found = array[marks].reshape(-1, fields)
-    if not (np.all(found[:, -1] == _NEWLINE) and np.all(found[:, :-1] == ord(separator))):
+    table = array[marks].reshape(-1, fields)
+    if not (np.all(table[:, -1] == _NEWLINE) and np.all(table[:, :-1] == ord(separator))):
         return None
-    if fields == 1:
-        ends = marks
-        if np.any(np.diff(ends, prepend=-1) == 1):  # a blank line
-            return None
-    return len(found)
+    if fields == 1 and np.any(np.diff(marks, prepend=-1) == 1):  # a blank line
+        return None
+    return len(table)
 
 
 def _is_text(data: bytes) -> bool:
     """Whether it is UTF-8 throughout."""
-    if not data.isascii():
-        try:
-            data.decode()
-        except UnicodeDecodeError:
-            return False
-    return True
+    try:
+        return data.isascii() or data.decode() is not None
+    except UnicodeDecodeError:
+        return False
 
 
 def _is_plain(data: bytes) -> bool:
@@ -133,24 +101,19 @@ def _is_plain(data: bytes) -> bool:
 
 def _quoted(data: bytes, line: int, names: tuple[str, ...], separator: str) -> Rows | None:
     """The rows of a block with quoted fields, if all of them are as they should be."""
-    found = layout(data, separator.encode(), len(names))
-    if found is None or int(found.ends[-1]) + 1 != len(data):
+    rows = layout(data, separator.encode(), len(names))
+    if rows is None or int(rows.ends[-1]) + 1 != len(data):
         return None
     if data.startswith(_BOM) or not _is_text(data):
         return None
-    if len(found.returns):
-        data = np.delete(np.frombuffer(data, dtype=np.uint8), found.returns).tobytes()
+    if len(rows.returns):
+        data = np.delete(np.frombuffer(data, dtype=np.uint8), rows.returns).tobytes()
     frame = _frame(data, names, separator, '"')
-    if frame is None or frame.height != len(found.ends):
+    if frame is None or frame.height != len(rows.ends):
         return None
     frame = frame.with_columns(map(as_in_text, frame))
-    count = len(found.ends)
-    joined = data.count(b"\n") - count
-    return Rows(frame, line + found.lines, [], count, joined, _is_plain(data))
-
-
-def _marks(array: Array, separator: int) -> Array:
-    return np.flatnonzero((array == separator) | (array == _NEWLINE))
+    joined = data.count(b"\n") - len(rows.ends)
+    return Rows(frame, line + rows.lines, [], len(rows.ends), joined, _is_plain(data))
 
 
 def _frame(
@@ -169,11 +132,9 @@ def _frame(
 
 
 def _distinct(names: tuple[str, ...]) -> list[str]:
-    """The names, with others for those that are empty or given twice: no schema can use these."""
-    return [
-        name if name and name not in names[:place] else f"\0{place}"
-        for place, name in enumerate(names)
-    ]
+    """The names, with others in place of empty and repeated ones, which no schema can hold."""
+    pairs = enumerate(names)
+    return [name if name and name not in names[:at] else f"\0{at}" for at, name in pairs]
 
 
 def _lines(data: bytes, separator: bytes) -> Iterator[Record]:
@@ -184,18 +145,18 @@ def _lines(data: bytes, separator: bytes) -> Iterator[Record]:
         at += len(text) + 1
 
 
-def _one_by_one(found: Iterable[Record], line: int, file: int, names: tuple[str, ...]) -> Rows:
-    """The plain way, which knows what is wrong with each row."""
+def _one_by_one(every: Iterable[Record], line: int, file: int, names: tuple[str, ...]) -> Rows:
+    """The rows of a block, with a reason for each bad row: slow."""
     schema = dict.fromkeys(_distinct(names), pl.String)
     frames: list[pl.DataFrame] = [pl.DataFrame(schema=schema)]
     good: list[list[str | None]] = []
     lines: list[int] = []
     bad: list[BadRow] = []
     number = line
-    for record in found:
-        reason, what, fields = _fields(record, names)
+    for record in every:
+        reason, message, fields = _fields(record, names)
         if reason:
-            bad.append(BadRow(file, number, reason, what))
+            bad.append(BadRow(file, number, reason, message))
         else:
             good.append([field or None for field in fields])  # as Polars has it: nothing is null
             lines.append(number)
@@ -206,12 +167,12 @@ def _one_by_one(found: Iterable[Record], line: int, file: int, names: tuple[str,
     if good:
         frames.append(pl.DataFrame(good, schema=schema, orient="row"))
     count = len(lines) + len(bad)
-    joined = number - line - count
-    return Rows(pl.concat(frames), np.array(lines, dtype=np.int64), bad, count, joined)
+    numbers = np.array(lines, dtype=np.int64)
+    return Rows(pl.concat(frames), numbers, bad, count, joined=number - line - count)
 
 
 def _fields(record: Record, names: tuple[str, ...]) -> tuple[str, str, list[str]]:
-    """What is wrong with a row in few words and in a sentence, or its fields."""
+    """The fault of a row in a few words and in a sentence, or its fields."""
     if record.fields is None:
         return "bad quotes", "its double quotes do not enclose whole fields", []
     if record.fields == [b""] and record.stop - record.start <= 2:
@@ -222,8 +183,8 @@ def _fields(record: Record, names: tuple[str, ...]) -> tuple[str, str, list[str]
             fields.append(field.decode())
         except UnicodeDecodeError as error:
             name = repr(names[place]) if place < len(names) else f"number {place + 1}"
-            what = f"column {name} has {field[:_SHOWN]!r}, which is not UTF-8"
-            return "bad UTF-8", f"{what} (byte {field[error.start]:#04x})", []
+            message = f"column {name} has {field[:_SHOWN]!r}, which is not UTF-8"
+            return "bad UTF-8", f"{message} (byte {field[error.start]:#04x})", []
     if len(fields) != len(names):
         return "wrong field count", f"{len(fields)} fields instead of {len(names)}", []
     return "", "", fields
@@ -234,7 +195,7 @@ def header_fields(line: bytes, path: Path, separator: str, quotes: bool) -> tupl
     data, mark = line + b"\n", separator.encode()
     (record,) = records(data, mark, 0) if quotes else _lines(data, mark)
     numbers = tuple(map(str, range(1, len(record.fields or ()) + 1)))
-    reason, what, fields = _fields(record, numbers)
+    reason, message, fields = _fields(record, numbers)
     if reason:
-        raise DataError(f"{path}, line 1: there should be a header, but {what}.")
+        raise DataError(f"{path}, line 1: there should be a header, but {message}.")
     return tuple(fields)

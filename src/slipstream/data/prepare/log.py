@@ -1,4 +1,4 @@
-"""The log as inputs: rows in order, with the negatives and histories that are made from them."""
+"""The log as examples: rows in order, with their negatives and histories."""
 
 from __future__ import annotations
 
@@ -31,15 +31,9 @@ class Keys:
 
 
 class Log:
-    """The spilled columns of a log, and what is derived from them, as inputs.
+    """The spilled columns of a log as examples, with the values derived from other rows.
 
-    Each row of the log is an event; an event is one input, or one and its negatives.
-
-    Args:
-        spec: What the log looks like.
-        kinds: The kind of values of each table.
-        work: The folder of the preparation.
-        rows: How many rows there are.
+    Each row of the log is an event; an event becomes one example, or one and its negatives.
     """
 
     def __init__(self, spec: LogSpec, kinds: dict[str, ValueKind], work: Path, rows: int) -> None:
@@ -78,37 +72,38 @@ class Log:
         """The most inputs that an event becomes."""
         return 1 + (self.spec.negatives.per_positive if self.spec.negatives else 0)
 
-    def events(self, start: int, stop: int) -> Array | slice:
-        """The rows of events; as a slice where they lie in order."""
-        return slice(start, stop) if self.order is None else self.order[start:stop]
+    def examples(
+        self, start: int, stop: int, *, own: bool = False
+    ) -> tuple[Array | slice, Array | None]:
+        """For each example of some events: its row, and the row that its negative values come from.
 
-    def taken(self, start: int, stop: int) -> tuple[Array | slice, Array | None]:
-        """For each input of some events, its event's row, and the row it takes its negative from.
-
-        The second is -1 for an event itself, and None where a log has no negatives.
+        The first is a slice where rows lie in order. The second is -1 for the event itself; it is
+        None where a log has no negatives, and with `own`, which leaves them out.
         """
-        rows = self.events(start, stop)
-        if self.spec.negatives is None:
+        rows = slice(start, stop) if self.order is None else self.order[start:stop]
+        negatives = self.spec.negatives
+        if negatives is None or own:
             return rows, None
-        drawn = self._negatives()[rows]
+        shape = (self.rows, negatives.per_positive)
+        drawn = mapped(self.work / "negatives", np.int64, shape)[rows]
         first = np.full((len(drawn), 1), -1)
-        found = np.concatenate([np.ones_like(first, dtype=np.bool_), drawn >= 0], axis=1)
+        exists = np.concatenate([np.ones_like(first, dtype=np.bool_), drawn >= 0], axis=1)
         numbers = np.arange(start, stop) if isinstance(rows, slice) else rows
-        owners = np.repeat(numbers, drawn.shape[1] + 1).reshape(found.shape)[found]
-        return owners, np.concatenate([first, drawn], axis=1)[found]
+        owners = np.repeat(numbers, drawn.shape[1] + 1).reshape(exists.shape)[exists]
+        return owners, np.concatenate([first, drawn], axis=1)[exists]
 
     @property
     def derived(self) -> bool:
-        """Whether inputs hold values that their own rows do not."""
+        """Whether examples hold values of other rows."""
         return self.spec.negatives is not None or self.spec.history is not None
 
     def own_columns(self) -> list[Column]:
-        """The columns that rows have themselves: all but histories."""
+        """All columns but histories."""
         return [column for column in self.columns if column.name not in self._from]
 
     def column(self, column: Column, start: int, stop: int, *, own: bool = False) -> Keys:
         """The keys of a column for the inputs of some events; `own` leaves out negatives."""
-        rows, drawn = (self.events(start, stop), None) if own else self.taken(start, stop)
+        rows, drawn = self.examples(start, stop, own=own)
         source = self._from.get(column.name)
         if source is not None:
             if isinstance(rows, slice):
@@ -144,11 +139,6 @@ class Log:
     def _file(self, name: str) -> Array:
         return mapped(self.work / name, np.int64)
 
-    def _negatives(self) -> Array:
-        assert self.spec.negatives is not None, "asked only where a log has negatives"
-        shape = (self.rows, self.spec.negatives.per_positive)
-        return mapped(self.work / "negatives", np.int64, shape)
-
     def add_up_lengths(self) -> None:
         """Write where each list of the list columns ends."""
         for column in self.spec.columns:
@@ -162,16 +152,14 @@ class Log:
                     total = int(ends[stop - 1])
 
     def draw_negatives(self, order: Array | None) -> int:
-        """Draw other events for each event, by row; gives how many could not be found.
+        """Draw other events for each event, by row; return how many could not be drawn.
 
-        A draw takes one of the events before it (or of the first 1,024), so values come up as
-        often as they did so far; it is drawn again while it has the value of the event itself.
-
-        Args:
-            order: The rows in order of time.
+        `order` is the order of time. A draw takes an event before this one (or among the first
+        1,024), so values are drawn as often as they occurred so far; a draw of the own value
+        is repeated.
         """
         negatives = self.spec.negatives
-        assert negatives is not None, "asked only where a log has negatives"
+        assert negatives is not None, "called only for a log with negatives"
         each = negatives.per_positive
         keys, missing = self.keys(negatives.columns[0]), self.missing(negatives.columns[0])
         out = new_map(self.work / "negatives", self.rows * each, np.int64).reshape(-1, each)
@@ -181,7 +169,7 @@ class Log:
             rows = places if order is None else order[start:stop]
             bound = np.maximum(places, min(self.rows, _FIRST_DRAWS))
             for number in range(each):
-                found = np.full(len(places), -1)
+                others = np.full(len(places), -1)
                 left = np.arange(len(places))
                 for attempt in range(_TRIES):
                     counter = (places[left] * each + number) * _TRIES + attempt
@@ -190,47 +178,41 @@ class Log:
                     own = rows[left]
                     same = (keys[other] == keys[own]) & (missing[other] == missing[own])
                     same |= missing[other] & missing[own]
-                    found[left[~same]] = other[~same]
+                    others[left[~same]] = other[~same]
                     left = left[same]
                     if not len(left):
                         break
                 lost += len(left)
-                out[rows, number] = found
+                out[rows, number] = others
         return lost
 
     def find_histories(self, order: Array | None, limit: int) -> None:
-        """Find the earlier clicks of each event's user: `clicks[begin[row]:end[row]]`.
-
-        Args:
-            order: The rows in order of time.
-            limit: How many rows to sort at once.
-        """
+        """Find the earlier clicks of each event's user: `clicks[begin[row]:end[row]]`."""
         history = self.spec.history
-        assert history is not None, "asked only where a log has histories"
+        assert history is not None, "called only for a log with histories"
         users, unknown = self.keys(history.user), self.missing(history.user)
         by_user = stable_order(users, self.work / "by_user", limit, order)
         clicks = new_map(self.work / "clicks", self.rows, np.int64)
         begin = new_map(self.work / "begin", self.rows, np.int64)
         end = new_map(self.work / "end", self.rows, np.int64)
         labels = self.spilled("label", np.float32) if self.spec.label else None
-        done, group, last = 0, 0, None
+        count, group, last = 0, 0, None
         for start, stop in slices(0, self.rows):
             rows = by_user[start:stop]
             clicked = ~unknown[rows]
             if labels is not None:
                 clicked &= labels[rows] > _POSITIVE
-            before = done + np.cumsum(clicked) - clicked
+            before = count + np.cumsum(clicked) - clicked
             own = users[rows]
             fresh = np.ones(len(own), dtype=np.bool_)
             fresh[1:] = own[1:] != own[:-1]
             fresh[0] = last is None or own[0] != last
             groups = np.maximum.accumulate(np.where(fresh, before, group))
-            begin[rows] = np.where(
-                unknown[rows], before, np.maximum(groups, before - history.length)
-            )
-            end[rows] = before
-            clicks[done : done + int(clicked.sum())] = rows[clicked]
-            done, group, last = done + int(clicked.sum()), int(groups[-1]), own[-1]
+            earliest = np.maximum(groups, before - history.length)
+            begin[rows], end[rows] = np.where(unknown[rows], before, earliest), before
+            total = count + int(clicked.sum())
+            clicks[count:total] = rows[clicked]
+            count, group, last = total, int(groups[-1]), own[-1]
 
 
 def ranges(starts: Array, ends: Array) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""What a user chooses for a preparation, whatever the format."""
+"""The options of a preparation that every format has."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class Options:
 
     def __post_init__(self) -> None:
         for name, least in (("min_count", 1), ("max_bad", 0), ("rows_per_shard", 1)):
-            given = getattr(self, name)
-            if given is not None and given < least:
-                raise ConfigError(f"{name} is {given}; it must be at least {least}.")
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ConfigError(f"{name} is {value}; it must be at least {least}.")
         if self.max_rows is not None and self.max_rows < 16:
             raise ConfigError(f"max_rows is {self.max_rows}; a table needs at least 16 rows.")
         if self.hash is not None and not 1 <= self.hash < 2**31:
@@ -71,7 +71,7 @@ class Options:
             )
         self._check_split()
         self._check_seed()
-        # The manifest says what was used, so defaults that depend on other options are filled in.
+        # The manifest records these, so defaults that depend on other options are filled in.
         if self.split == "random" and self.seed is None:
             object.__setattr__(self, "seed", 0)
         if self.bad_rows == "skip" and self.max_bad is None:

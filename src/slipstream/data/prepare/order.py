@@ -1,4 +1,4 @@
-"""In what order the rows of a log become inputs, and which part each belongs to."""
+"""In what order the rows of a log become examples, and which part each belongs to."""
 
 from __future__ import annotations
 
@@ -19,21 +19,15 @@ _DAY = 86_400_000
 
 
 def slices(start: int, stop: int, size: int = _SLICE) -> Iterator[tuple[int, int]]:
-    """The bounds of runs of at most `size` numbers."""
+    """Bounds of at most `size` numbers each."""
     for first in range(start, stop, size):
         yield first, min(first + size, stop)
 
 
 def stable_order(values: Array, out: Path, limit: int, order: Array | None = None) -> Array:
-    """The places of values in rising order, equal ones as they come; in bounded memory.
+    """The places of values in rising order, equal ones in the given order, `limit` sorted at once.
 
-    Values are first dealt to files of neighbouring ones, each small enough to be sorted by itself.
-
-    Args:
-        values: What to sort by.
-        out: The file for the result.
-        limit: How many values to sort at once.
-        order: In what order the values come; as they lie by default.
+    Values are first divided into files of neighbouring ones, each small enough to be sorted alone.
     """
     n = len(values)
     result = new_map(out, n, np.int64)
@@ -52,10 +46,10 @@ def stable_order(values: Array, out: Path, limit: int, order: Array | None = Non
     spill = Spill(folder, {})
     for first, last in slices(0, n, min(_SLICE, limit)):
         rows = places(first, last)
-        found = values[rows]
+        sliced = values[rows]
         # An odd bucket holds one value only and is in order already, however large.
-        at = np.searchsorted(splitters, found, side="left")
-        same = splitters[np.minimum(at, len(splitters) - 1)] == found
+        at = np.searchsorted(splitters, sliced, side="left")
+        same = splitters[np.minimum(at, len(splitters) - 1)] == sliced
         bucket = 2 * at + (same & (at < len(splitters)))
         by = np.argsort(bucket, kind="stable")
         ends = np.cumsum(np.bincount(bucket, minlength=2 * len(splitters) + 1))
@@ -86,13 +80,9 @@ def _splitters(values: Array, limit: int) -> Array:
 def part_ends(
     n: int, options: Options, time_at: Callable[[int], int] | None, file_rows: list[int]
 ) -> tuple[int, int, int]:
-    """Where training, validation and evaluation end, in inputs of the log in order of time.
+    """Where training, validation and evaluation end, of `n` events in order of time.
 
-    Args:
-        n: How many there are.
-        options: What the user chose.
-        time_at: The time of each, if there are times.
-        file_rows: How many came from each file: without times, a file is a day.
+    Without times (`time_at` is None) each file is a day.
     """
     file_ends = np.cumsum(file_rows).tolist()
 
@@ -120,26 +110,24 @@ def part_ends(
     return validation, evaluation, n
 
 
-def random_parts(
-    n: int, options: Options, out: Path, order: Array | None
-) -> tuple[Array, tuple[int, int, int]]:
-    """Rows dealt to the parts by a hash of their place: the order, and where the parts end."""
-    assert options.evaluation != "day", "options were checked"
-    assert options.validation != "day", "options were checked"
-    assert options.seed is not None, "options were filled in"
-    first = options.evaluation
-    second = first + options.validation
-    salt = mix(np.array([options.seed], dtype=np.int64))
+def random_parts(n: int, options: Options, out: Path, order: Array | None) -> tuple[int, int, int]:
+    """Assign rows to parts by a hash of their place; write the order, return where parts end."""
+    first, share, seed = options.evaluation, options.validation, options.seed
+    assert not isinstance(first, str), "options were checked"
+    assert not isinstance(share, str), "options were checked"
+    assert seed is not None, "options were filled in"
+    second = first + share
+    salt = mix(np.array([seed], dtype=np.int64))
     result = new_map(out, n, np.int64)
     ends, done = [], 0
     for low, high in ((second, 1.0), (first, second), (0.0, first)):
         for start, stop in slices(0, n):
             drawn = mix(np.arange(start, stop).astype(np.uint64) ^ salt) >> np.uint64(11)
-            share = drawn.astype(np.float64) * 2.0**-53
-            chosen = np.flatnonzero((share >= low) & (share < high)) + start
+            numbers = drawn.astype(np.float64) * 2.0**-53
+            chosen = np.flatnonzero((numbers >= low) & (numbers < high)) + start
             result[done : done + len(chosen)] = chosen if order is None else order[chosen]
             done += len(chosen)
         ends.append(done)
     if ends[0] == 0:
         raise DataError("Nothing is left to train on: choose smaller shares or give more rows.")
-    return result, (ends[0], ends[1], ends[2])
+    return ends[0], ends[1], ends[2]

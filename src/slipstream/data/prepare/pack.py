@@ -1,4 +1,4 @@
-"""The last step: gives every value its id and writes the parts of the data set."""
+"""The last step: replaces values by ids and writes the parts of the data set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slipstream.data.prepare.tables import MadeTable, encoders
 from slipstream.data.schema import Schema
 from slipstream.data.writer import DatasetWriter
 
-LogPiece = tuple[str, int, int]
+EventRange = tuple[str, int, int]  # the part, and its first and last event
 
 
 def pack(
@@ -33,24 +33,14 @@ def pack(
     state: State,
     progress: Progress,
 ) -> int:
-    """Write all inputs, from where the last run stopped; gives how many there are.
-
-    Args:
-        writer: What writes them.
-        log: The inputs.
-        ends: Where each part ends, in events.
-        tables: The tables, made.
-        memory: How much to hold at once.
-        state: Where to note what is done.
-        progress: Called with the step, rows done, and rows that there are.
-    """
+    """Write all examples, from where the last run stopped; return how many there are."""
     notes: dict[str, Any] = state.notes["pack"]
     finders = encoders(tables, memory)
     schema = writer.schema
     width = sum(log.width(column) for column in log.columns) * 16
     size = memory.rows(width + 8 * log.inputs_per_event * (len(schema.dense) + 4))
 
-    def encode(piece: LogPiece) -> Examples:
+    def encode(piece: EventRange) -> Examples:
         return _inputs(schema, log, finders, piece[1], piece[2])
 
     for (part, _, stop), inputs in map_in_threads(encode, _pieces(ends, notes["event"], size)):
@@ -63,7 +53,7 @@ def pack(
     return count
 
 
-def _pieces(ends: tuple[int, int, int], first: int, size: int) -> Iterator[LogPiece]:
+def _pieces(ends: tuple[int, int, int], first: int, size: int) -> Iterator[EventRange]:
     start = 0
     for part, end in zip(PARTS, ends, strict=True):
         # Cut from the part's own beginning, so that a resumed run cuts at the same places.
@@ -76,21 +66,21 @@ def _pieces(ends: tuple[int, int, int], first: int, size: int) -> Iterator[LogPi
 def _inputs(
     schema: Schema, log: Log, finders: dict[str, Encoder], start: int, stop: int
 ) -> Examples:
-    rows, drawn = log.taken(start, stop)
+    rows, drawn = log.examples(start, stop)
     spec = log.spec
     n = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
     ids = np.empty((n, len(schema.singles)), dtype=schema.id_dtype)
     lists: dict[str, Ragged] = {}
     place = 0
     for column in schema.columns:
-        found = log.column(column, start, stop)
-        encoded = finders[column.table].ids(found.keys, found.missing)
-        if found.offsets is None:
+        keys = log.column(column, start, stop)
+        encoded = finders[column.table].ids(keys.keys, keys.missing)
+        if keys.offsets is None:
             ids[:, place] = encoded
             place += 1
         else:
             narrow = schema.table(column.table).id_dtype
-            lists[column.name] = Ragged(encoded.astype(narrow), found.offsets)
+            lists[column.name] = Ragged(encoded.astype(narrow), keys.offsets)
     labels: Array = np.ones(n, dtype=np.float32)
     if spec.label is not None:
         labels = log.spilled("label", np.float32)[rows]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,39 +22,27 @@ from slipstream.errors import DataError
 
 _HOUR = 3_600_000
 _SHOWN = 60
-_EXPECTED = {
-    **EXPECTED,
-    "int": f"{EXPECTED['int']} (in a schema, `values: text` takes anything)",
-}
+_EXPECTED = EXPECTED | {"int": f"{EXPECTED['int']} (in a schema, `values: text` takes anything)"}
 
 
 @dataclass(frozen=True)
 class ParsedRows:
-    """The columns of some rows, as they are spilled.
+    """The columns of some rows."""
 
-    Args:
-        rows: How many rows are good.
-        count: How many rows were read, good or bad.
-        arrays: What to append to each spilled column.
-        texts: For each table of text, its distinct values: `key` and `value`.
-        bad: The rows that were left out.
-        notes: How many dense values a rule replaced, by column and rule.
-        lines: The line number of each good row.
-    """
-
-    rows: int
-    count: int
-    arrays: dict[str, Array]
-    texts: dict[str, pl.DataFrame]
-    bad: list[BadRow]
-    notes: dict[str, int]
-    lines: Array
+    rows: int  # how many are good
+    count: int  # how many were read, good or bad
+    arrays: dict[str, Array]  # by the name of their file
+    texts: dict[str, pl.DataFrame]  # the distinct `key` and `value` of each text table
+    bad: list[BadRow]  # the rows that were left out
+    notes: dict[str, int]  # how many dense values a rule replaced, by column and rule
+    lines: Array  # the line number of each good row
 
 
 @dataclass
 class _Block:
     """A block while its fields are converted, one after the other."""
 
+    file: int
     frame: pl.DataFrame
     plain: bool
     bad: dict[int, tuple[str, str]] = field(default_factory=dict)
@@ -63,19 +52,12 @@ class _Block:
     replaced: dict[str, Array] = field(default_factory=dict)
 
     def note(self, bad: Array, name: str, expected: str) -> None:
-        if bad.any():
-            for row in np.flatnonzero(bad).tolist():
-                self.bad.setdefault(row, (name, expected))
+        for row in np.flatnonzero(bad).tolist():
+            self.bad.setdefault(row, (name, expected))
 
 
 class Parser:
-    """Turns the rows of a log into columns of numbers.
-
-    Args:
-        spec: What the log looks like.
-        inputs: The files, for errors.
-        kinds: The kind of values of each table.
-    """
+    """Turns the rows of a log into columns of numbers."""
 
     def __init__(self, spec: LogSpec, inputs: list[Path], kinds: dict[str, ValueKind]) -> None:
         self.spec, self.inputs, self.kinds = spec, inputs, kinds
@@ -89,26 +71,21 @@ class Parser:
 
     def parse(self, file: int, rows: Rows) -> ParsedRows:
         """The columns of the good rows, and the bad ones."""
-        spec, block = self.spec, _Block(rows.frame, rows.plain)
+        spec, block = self.spec, _Block(file, rows.frame, rows.plain)
         times = None
         if spec.label is not None:
-            expected = "a label of 0 or 1"
-            block.singles["label"] = self._take(
-                file, block, spec.label, expected, values.label
-            ).values
+            cells = self._convert(block, spec.label, "a label of 0 or 1", values.label)
+            block.singles["label"] = cells.values
         if spec.weight is not None:
-            expected = "a weight from 0 to 3.4e38"
-            block.singles["weight"] = self._take(
-                file, block, spec.weight, expected, values.weight
-            ).values
+            cells = self._convert(block, spec.weight, "a weight from 0 to 3.4e38", values.weight)
+            block.singles["weight"] = cells.values
         if spec.time is not None:
-            time, expected = spec.time, f"a time written as {spec.time.format}"
-            times = self._take(
-                file, block, time.field, expected, lambda s: values.times(s, time)
-            ).values
+            expected = f"a time written as {spec.time.format}"
+            convert = partial(values.times, spec=spec.time)
+            times = self._convert(block, spec.time.field, expected, convert).values
             block.singles["time"] = times
         if spec.dense:
-            self._dense(file, block)
+            self._dense(block)
         for number, column in enumerate(spec.columns):
             name = f"c{number:03d}"
             if column.values == "hour":
@@ -116,14 +93,13 @@ class Parser:
                 block.singles[name] = times // _HOUR % 24
                 block.singles[f"{name}.missing"] = np.zeros(len(times), dtype=np.bool_)
             elif column.kind == "single":
-                self._single(file, block, name, column)
+                self._single(block, name, column)
             else:
-                self._list(file, block, name, column)
-        return self._chunk(file, rows, block)
+                self._list(block, name, column)
+        return self._good_rows(rows, block)
 
-    def _take(
+    def _convert(
         self,
-        file: int,
         block: _Block,
         name: str,
         expected: str,
@@ -133,40 +109,36 @@ class Parser:
         try:
             cells = convert(block.frame[name] if series is None else series)
         except DataError as error:
-            raise DataError(f"{self.inputs[file]}: column {name!r} {error}.") from None
+            raise DataError(f"{self.inputs[block.file]}: column {name!r} {error}.") from None
         except pl.exceptions.PolarsError as error:
-            what = " ".join(str(error).split())
+            reason, file = " ".join(str(error).split()), self.inputs[block.file]
             raise DataError(
-                f"{self.inputs[file]}: column {name!r} cannot be read as {expected}: {what}."
+                f"{file}: column {name!r} cannot be read as {expected}: {reason}."
             ) from None
         if series is None:
             block.note(cells.bad, name, expected)
         return cells
 
-    def _dense(self, file: int, block: _Block) -> None:
+    def _dense(self, block: _Block) -> None:
         matrix = np.empty((block.frame.height, len(self.spec.dense)), dtype=np.float32)
-        for place, one in enumerate(self.spec.dense):
-
-            def convert(series: pl.Series) -> Cells:
-                return values.dense(series, one)  # noqa: B023 - called before the next turn
-
-            cells = self._take(file, block, one.name, "a number", convert)
+        for place, column in enumerate(self.spec.dense):
+            convert = partial(values.dense, spec=column)
+            cells = self._convert(block, column.name, "a number", convert)
             matrix[:, place] = cells.values
-            block.replaced[f"{one.name} missing"] = cells.missing
-            if one.transform in ("log", "sqrt"):
-                block.replaced[f"{one.name} negative"] = cells.negative
+            block.replaced[f"{column.name} missing"] = cells.missing
+            if column.transform in ("log", "sqrt"):
+                block.replaced[f"{column.name} negative"] = cells.negative
         block.singles["dense"] = matrix
 
-    def _single(self, file: int, block: _Block, name: str, column: Categorical) -> None:
+    def _single(self, block: _Block, name: str, column: Categorical) -> None:
         kind = self.kinds[column.table]
-        cells = self._take(
-            file, block, column.field, _EXPECTED[kind], lambda s: values.keys(s, kind, block.plain)
-        )
+        convert = partial(values.keys, values=kind, plain=block.plain)
+        cells = self._convert(block, column.field, _EXPECTED[kind], convert)
         block.singles[name], block.singles[f"{name}.missing"] = cells.values, cells.missing
         if kind == "text":
             block.strings.append((column.table, name, block.frame[column.field]))
 
-    def _list(self, file: int, block: _Block, name: str, column: Categorical) -> None:
+    def _list(self, block: _Block, name: str, column: Categorical) -> None:
         kind, series = self.kinds[column.table], block.frame[column.field]
         if series.dtype == pl.String:
             series = series.fill_null("")
@@ -180,14 +152,13 @@ class Parser:
             flat = series.filter(pl.Series(lengths > 0)).explode()
         else:
             raise DataError(
-                f"{self.inputs[file]}: column {column.field!r} is of type {series.dtype}, which "
-                "is no list."
+                f"{self.inputs[block.file]}: column {column.field!r} is of type {series.dtype}, "
+                "which is no list."
             )
         flat = values.as_in_text(flat)
         expected = f"a list of which each value is {_EXPECTED[kind]}"
-        cells = self._take(
-            file, block, column.field, expected, lambda s: values.keys(s, kind, block.plain), flat
-        )
+        convert = partial(values.keys, values=kind, plain=block.plain)
+        cells = self._convert(block, column.field, expected, convert, flat)
         owners = np.repeat(np.arange(len(lengths)), lengths)
         bad = np.zeros(len(lengths), dtype=np.bool_)
         bad[owners[cells.bad]] = True
@@ -196,9 +167,9 @@ class Parser:
         if kind == "text":
             block.strings.append((column.table, name, flat))
 
-    def _chunk(self, file: int, rows: Rows, block: _Block) -> ParsedRows:
-        bad = [*rows.bad, *(self._bad_row(file, rows, row, block) for row in block.bad)]
-        bad.sort(key=lambda one: one.line)
+    def _good_rows(self, rows: Rows, block: _Block) -> ParsedRows:
+        bad = [*rows.bad, *(self._bad_row(rows, row, block) for row in block.bad)]
+        bad.sort(key=lambda row: row.line)
         keep = np.ones(block.frame.height, dtype=np.bool_)
         keep[list(block.bad)] = False
         whole = not block.bad
@@ -210,10 +181,10 @@ class Parser:
             arrays[f"{name}.lengths"] = lengths[keep]
         texts: dict[str, list[pl.DataFrame]] = {}
         for table, name, strings in block.strings:
-            kept = strings if whole else strings.filter(pl.Series(used.get(name, keep)))
+            good = strings if whole else strings.filter(pl.Series(used.get(name, keep)))
             present = np.flatnonzero(~arrays[f"{name}.missing"])
             keys, first = np.unique(arrays[name][present], return_index=True)
-            distinct = kept.cast(pl.String).gather(present[first])
+            distinct = good.cast(pl.String).gather(present[first])
             texts.setdefault(table, []).append(pl.DataFrame({"key": keys, "value": distinct}))
         notes = {name: int(np.count_nonzero(m[keep])) for name, m in block.replaced.items()}
         return ParsedRows(
@@ -234,7 +205,7 @@ class Parser:
         both = (frame[fields[0]][row], frame[name][row])
         return all(isinstance(v, str) and v and not any(c.isdigit() for c in v) for v in both)
 
-    def _bad_row(self, file: int, rows: Rows, row: int, block: _Block) -> BadRow:
+    def _bad_row(self, rows: Rows, row: int, block: _Block) -> BadRow:
         name, expected = block.bad[row]
         value, line = block.frame[name][row], int(rows.lines[row])
         plain = value.to_list() if isinstance(value, pl.Series) else value
@@ -242,9 +213,11 @@ class Parser:
         if len(shown) > _SHOWN:
             shown = shown[:_SHOWN] + "..."
         if line == 1 and self._is_header(block.frame, row, name):
-            what = f"column {name!r} has {shown}: this looks like a header, and this log has none"
-            return BadRow(file, line, "header where none belongs", what)
+            message = (
+                f"column {name!r} has {shown}: this looks like a header, and this log has none"
+            )
+            return BadRow(block.file, line, "header where none belongs", message)
         role = "label" if name == self.spec.label else "value"
         reason = f"missing {role}" if shown == "nothing" else f"bad {role}"
-        what = f"column {name!r} has {shown} instead of {expected}"
-        return BadRow(file, line, f"{reason} in {name}", what)
+        message = f"column {name!r} has {shown} instead of {expected}"
+        return BadRow(block.file, line, f"{reason} in {name}", message)

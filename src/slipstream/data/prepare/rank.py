@@ -20,50 +20,34 @@ _BUCKET_SHARE = 8  # one row in so many is a bucket where a table is capped
 
 @dataclass(frozen=True)
 class Ranked:
-    """What became of a table.
+    """The ids of a table."""
 
-    Args:
-        rows: How many ids there are.
-        unseen: The id of everything that has none of its own.
-        missing: The id of the missing value, if it has one of its own.
-        buckets: How many ids are buckets.
-        tail: How many values share the buckets.
-    """
-
-    rows: int
-    unseen: int
-    missing: int | None
-    buckets: int = 0
-    tail: int = 0
+    rows: int  # how many there are
+    unseen: int  # the id of all values without their own
+    missing: int | None  # None where the missing value has no id of its own
+    buckets: int = 0  # how many ids are buckets
+    tail: int = 0  # how many values share the buckets
 
 
 def rank_table(
     folder: Path,
-    kept: Vocabulary,
+    vocab: Vocabulary,
     rest: int,
     missing: int | None,
     max_rows: int | None,
     limit: int,
     first: int = 0,
 ) -> Ranked:
-    """Give ids by falling count; among equal counts values in raw order, then missing, buckets,
-    and the unseen last.
+    """Give ids by falling count; equal counts in the order raw values, missing, buckets, unseen.
 
-    Leaves `ids` (of each kept value), `id_counts` and, where a table is capped, `buckets`.
-
-    Args:
-        folder: Where to write.
-        kept: The values that earn an id.
-        rest: How often the others occur.
-        missing: How often the missing value occurs, if it earns an id.
-        max_rows: The most rows.
-        limit: How many values to sort at once.
-        first: The first id; with ids before it there is no new unseen id.
+    Writes `ids` (of each kept value), `id_counts` and, where `max_rows` caps a table, `buckets`.
+    `rest` counts the values without an id of their own; `missing` is None where the missing value
+    has none. Where ids start at `first` instead of 0, there is no new unseen id.
     """
-    n = len(kept.keys)
+    n = len(vocab.keys)
     falling = new_map(folder / "falling", n, np.int64)
     for start, stop in slices(0, n):
-        falling[start:stop] = -kept.counts[start:stop]
+        falling[start:stop] = -vocab.counts[start:stop]
     order = stable_order(falling, folder / "by_count", limit)
     others = int(first == 0) + (missing is not None)
     buckets, own = 0, n
@@ -73,8 +57,8 @@ def rank_table(
     bucket_counts = np.zeros(buckets, dtype=np.int64)
     for start, stop in slices(own, n):
         tail = order[start:stop]
-        bucket = (mix(kept.keys[tail]) % np.uint64(max(1, buckets))).astype(np.int64)
-        np.add.at(bucket_counts, bucket, kept.counts[tail])
+        bucket = (mix(vocab.keys[tail]) % np.uint64(max(1, buckets))).astype(np.int64)
+        np.add.at(bucket_counts, bucket, vocab.counts[tail])
     special = np.concatenate(
         [
             np.array([missing] if missing is not None else [], dtype=np.int64),
@@ -92,14 +76,15 @@ def rank_table(
     counts = new_map(folder / "id_counts", rows, np.int64)
     for start, stop in slices(0, own):
         places = np.arange(start, stop)
-        given = places + np.searchsorted(ahead, places, side="right")
-        ids[order[start:stop]] = given + first
-        counts[given] = kept.counts[order[start:stop]]
+        ids_of_places = places + np.searchsorted(ahead, places, side="right")
+        ids[order[start:stop]] = ids_of_places + first
+        counts[ids_of_places] = vocab.counts[order[start:stop]]
     counts[special_ids - first] = special
     bucket_ids = special_ids[int(missing is not None) :][:buckets]
     for start, stop in slices(own, n):
         tail = order[start:stop]
-        ids[tail] = bucket_ids[(mix(kept.keys[tail]) % np.uint64(max(1, buckets))).astype(np.int64)]
+        bucket = (mix(vocab.keys[tail]) % np.uint64(max(1, buckets))).astype(np.int64)
+        ids[tail] = bucket_ids[bucket]
     if buckets:
         bucket_ids.astype("<i8").tofile(folder / "buckets")
     return Ranked(
@@ -124,7 +109,7 @@ def _count_at_least(falling: Array, order: Array, own: int, counts: Array) -> Ar
 
 
 def write_dictionary(
-    folder: Path, kept: Vocabulary, ranked: Ranked, kind: ValueKind, first: int
+    folder: Path, vocab: Vocabulary, ranked: Ranked, kind: ValueKind, first: int
 ) -> None:
     """Leave `values` (and `offsets`) of the ids from `first` on, and behind them of the tail."""
     ids = mapped(folder / "ids", np.int64)
@@ -144,20 +129,20 @@ def write_dictionary(
     end = 0
     if kind == "text":
         spill.append({"offsets": np.zeros(1, dtype="<i8"), "values": np.empty(0, np.uint8)})
-    letters = 0 if kept.text is None else len(kept.text) // max(1, len(kept.keys))
+    letters = 0 if vocab.text is None else len(vocab.text) // max(1, len(vocab.keys))
     for start, stop in slices(0, len(place), max(1, _LETTERS // max(64, letters))):
         at = place[start:stop]
         known = np.maximum(at, 0)
-        if kept.ends is None or kept.text is None:
-            values = kept.keys[known] if len(kept.keys) else np.zeros(len(at), kept.keys.dtype)
-            spill.append({"values": np.where(at >= 0, values, 0).astype(kept.keys.dtype)})
+        if vocab.ends is None or vocab.text is None:
+            values = vocab.keys[known] if len(vocab.keys) else np.zeros(len(at), vocab.keys.dtype)
+            spill.append({"values": np.where(at >= 0, values, 0).astype(vocab.keys.dtype)})
             continue
-        ends = kept.ends[known] if len(kept.ends) else np.zeros(len(at), dtype=np.int64)
-        starts = np.where(known > 0, kept.ends[known - 1], 0) if len(kept.ends) else ends
+        ends = vocab.ends[known] if len(vocab.ends) else np.zeros(len(at), dtype=np.int64)
+        starts = np.where(known > 0, vocab.ends[known - 1], 0) if len(vocab.ends) else ends
         lengths = np.where(at >= 0, ends - starts, 0)
         offsets = np.cumsum(lengths)
         flat = np.arange(offsets[-1]) + np.repeat(starts - (offsets - lengths), lengths)
-        spill.append({"values": kept.text[flat], "offsets": (offsets + end).astype("<i8")})
+        spill.append({"values": vocab.text[flat], "offsets": (offsets + end).astype("<i8")})
         end += int(offsets[-1])
     spill.close()
     (folder / "place").unlink()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,15 +22,7 @@ Progress = Callable[[str, int, int], None]
 
 
 class Reader:
-    """Reads a log from where the last run stopped.
-
-    Args:
-        source: The files.
-        parser: Makes columns of their rows.
-        options: What to do with bad rows.
-        state: Where to note what is done.
-        progress: Called with the step, rows done, and rows that there will be.
-    """
+    """Reads a log from where the last run stopped."""
 
     def __init__(
         self, source: Source, parser: Parser, options: Options, state: State, progress: Progress
@@ -45,33 +36,25 @@ class Reader:
         }
         self.notes: dict[str, Any] = state.notes.setdefault("read", empty)
 
-    @property
-    def columns(self) -> Path:
-        """The folder of the spilled columns."""
-        return self.state.work / "columns"
-
     def run(self) -> dict[str, Any]:
-        """Read what is left to read; gives the note of what was read."""
-        if self.notes["done"]:
-            return self.notes
-        spill = Spill(self.columns, self.notes["sizes"])
-        bad = Spill(self.state.work, {BAD_ROWS: self.notes["bad_bytes"]})
+        """Read the rest of the log; return the notes about all of it."""
+        notes = self.notes
+        if notes["done"]:
+            return notes
+        spill = Spill(self.state.work / "columns", notes["sizes"])
+        bad = Spill(self.state.work, {BAD_ROWS: notes["bad_bytes"]})
         try:
-            for piece, chunk in map_in_threads(self._parse, self._pieces()):
-                self._take(piece, chunk, spill, bad)
+            pieces = self.source.pieces(notes["file"], notes["start"], notes["line"])
+            for piece, chunk in map_in_threads(self._parse, pieces):
+                self._append(piece, chunk, spill, bad)
         finally:
             spill.close()
             bad.close()
-        notes = self.notes
         if notes["rows"] == 0:
             raise DataError(f"No row is left: all {notes['count']} rows were set aside as bad.")
         notes["done"] = True
         self.state.save()
         return notes
-
-    def _pieces(self) -> Iterator[LogPiece]:
-        notes = self.notes
-        return self.source.pieces(notes["file"], notes["start"], notes["line"])
 
     def _parse(self, piece: LogPiece) -> ParsedRows:
         rows = self.source.rows(piece)
@@ -79,7 +62,7 @@ class Reader:
             raise lost_rows()
         return self.parser.parse(piece.file, rows)
 
-    def _take(self, piece: LogPiece, chunk: ParsedRows, spill: Spill, bad: Spill) -> None:
+    def _append(self, piece: LogPiece, chunk: ParsedRows, spill: Spill, bad: Spill) -> None:
         notes = self.notes
         if chunk.count != chunk.rows + len(chunk.bad):
             raise lost_rows()
@@ -106,8 +89,8 @@ class Reader:
     def _set_aside(self, rows: list[BadRow], spill: Spill) -> None:
         if self.options.bad_rows == "error":
             raise DataError(
-                f"{self._place(rows[0])}: {rows[0].what}. Mend the file, or set such rows aside "
-                "with --bad-rows skip."
+                f"{self.source.place(rows[0])}: {rows[0].what}. Mend the file, or set such rows "
+                "aside with --bad-rows skip."
             )
         most = self.options.max_bad
         assert most is not None, "options were filled in"
@@ -118,19 +101,13 @@ class Reader:
         if before + len(rows) > most:
             row = rows[max(0, most - before)]
             raise DataError(
-                f"{self._place(row)}: {row.what}. This is bad row number {most + 1}; --max-bad "
-                f"allows {most}."
+                f"{self.source.place(row)}: {row.what}. This is bad row number {most + 1}; "
+                f"--max-bad allows {most}."
             )
-        lines = [
-            "\t".join((str(self.source.inputs[r.file]), str(r.line), r.reason, r.what))
-            for r in rows
-        ]
-        text = ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
+        files = self.source.inputs
+        lines = [f"{files[r.file]}\t{r.line}\t{r.reason}\t{r.what}\n" for r in rows]
+        text = "".join(lines).encode("utf-8", "backslashreplace")
         spill.append({BAD_ROWS: np.frombuffer(text, dtype=np.uint8)})
-
-    def _place(self, row: BadRow) -> str:
-        what = "row" if self.source.is_parquet(row.file) else "line"
-        return f"{self.source.inputs[row.file]}, {what} {row.line}"
 
     def _check_times(self, piece: LogPiece, chunk: ParsedRows) -> None:
         if self.source.spec.time is None or not chunk.rows:
@@ -142,15 +119,15 @@ class Reader:
             earlier = before if at == 0 else int(times[at - 1])
             row = BadRow(piece.file, int(chunk.lines[at]), "", "")
             raise DataError(
-                f"{self._place(row)}: column {self.source.spec.time.field!r}: time falls from "
-                f"{_moment(earlier)} to {_moment(int(times[at]))}. Sort the rows with --sort, or "
-                "`sort: time` in a schema."
+                f"{self.source.place(row)}: column {self.source.spec.time.field!r}: time falls "
+                f"from {_moment(earlier)} to {_moment(int(times[at]))}. Sort the rows with --sort, "
+                "or `sort: time` in a schema."
             )
         self.notes["last_time"] = int(times[-1])
 
 
 def lost_rows() -> DataError:
-    """What to raise where rows in are not rows out and rows set aside."""
+    """The error of a log of which some rows are neither packed nor set aside."""
     return DataError(
         "Rows in are not rows out and rows set aside. This is a defect of slipstream: please "
         "report it, with the log if you can. Nothing was written."
@@ -158,7 +135,7 @@ def lost_rows() -> DataError:
 
 
 def table_folder(spec: LogSpec, table: str) -> str:
-    """The folder of a table while it is being made: a number, as names may be anything."""
+    """The folder of a table in the work folder: a number, because any name is allowed."""
     return f"{list(dict.fromkeys(c.table for c in spec.columns)).index(table):03d}"
 
 

@@ -25,25 +25,14 @@ from slipstream.errors import DataError
 
 
 def check_fits(base: Dataset, log: Log, extend: bool) -> None:
-    """Raise an error where a log has other columns or values than the data set.
-
-    Args:
-        base: The data set.
-        log: The log.
-        extend: Whether new values are to get ids of their own.
-    """
-    given = [(c.name, c.table, c.kind) for c in base.schema.columns]
-    wanted = [(c.name, c.table, c.kind) for c in log.columns]
-    if given != wanted:
-        odd = next(
-            iter(
-                [c for c in wanted if c not in given]
-                or [c for c in given if c not in wanted]
-                or wanted
-            )
-        )
+    """Raise an error where a log has other columns or values than the data set."""
+    both = (base.schema.columns, log.columns)
+    own, of_log = ([(c.name, c.table, c.kind) for c in columns] for columns in both)
+    if own != of_log:
+        added, removed = ([c for c in a if c not in b] for a, b in ((of_log, own), (own, of_log)))
+        name, _, _ = (added or removed or of_log)[0]
         raise DataError(
-            f"{base.folder} does not fit this log: they differ in column {odd[0]!r}. Use the data "
+            f"{base.folder} does not fit this log: they differ in column {name!r}. Use the data "
             "set of a log of the same format and schema."
         )
     for table in base.schema.tables:
@@ -71,7 +60,7 @@ def reuse_dictionary(
     folder: Path,
     texts: Path,
 ) -> dict[str, Any]:
-    """Count with the ids of another data set, new values behind them; gives the table as JSON."""
+    """Make a table with the ids of a data set, new values behind them; return it as JSON."""
     table = base.schema.table(name)
     dictionary = base.dictionary(name)
     encoder = base.encoder(name)
@@ -104,17 +93,14 @@ def reuse_dictionary(
         np.asarray(base.buckets(name)).tofile(folder / "buckets")
         return asdict(replace(table, ranked=False))
     ranked = _rank_new(log, name, options, memory, folder, texts, id_counts, table, of_missing)
-    _write_counts(folder, id_counts)
+    _join(folder, "id_counts", [id_counts, mapped(folder / "id_counts", np.int64)])
+    (folder / "base_counts").unlink(missing_ok=True)
     _write_dictionary(folder, dictionary, table, ranked)
     if table.buckets:
         np.asarray(base.buckets(name)).tofile(folder / "buckets")
-    unranked = replace(
-        table,
-        rows=table.rows + ranked.rows,
-        missing=table.missing if ranked.missing is None else ranked.missing,
-        ranked=False,
-    )
-    return asdict(unranked)
+    missing_id = table.missing if ranked.missing is None else ranked.missing
+    rows = table.rows + ranked.rows
+    return asdict(replace(table, rows=rows, missing=missing_id, ranked=False))
 
 
 def _rank_new(
@@ -131,23 +117,13 @@ def _rank_new(
     """Rank the values that the data set does not have; those too rare stay unseen."""
     kind = log.kinds[name]
     keys = mapped(folder / "new.keys", log.key_dtype(name))
-    counts, seen = (mapped(folder / f"new.{what}", np.int64) for what in ("counts", "seen"))
+    counts, seen = (mapped(folder / f"new.{name}", np.int64) for name in ("counts", "seen"))
     new = Counted(keys, counts, seen, 0, 0)
     id_counts[table.unseen] += keep(folder, kind, new, options.min_count, texts, memory.work // 8)
-    kept = Vocabulary.load(folder, kind)
-    ranked = rank_table(folder, kept, 0, missing, None, memory.keys * 4, first=table.rows)
-    write_dictionary(folder, kept, ranked, kind, table.rows)
+    vocabulary = Vocabulary.load(folder, kind)
+    ranked = rank_table(folder, vocabulary, 0, missing, None, memory.keys * 4, first=table.rows)
+    write_dictionary(folder, vocabulary, ranked, kind, table.rows)
     return ranked
-
-
-def _write_counts(folder: Path, base: Array) -> None:
-    added = mapped(folder / "id_counts", np.int64)
-    with (folder / "all_counts").open("wb") as file:
-        for counts in (base, added):
-            for start, stop in slices(0, len(counts)):
-                file.write(counts[start:stop].astype("<i8").tobytes())
-    (folder / "all_counts").replace(folder / "id_counts")
-    (folder / "base_counts").unlink(missing_ok=True)
 
 
 def _write_dictionary(folder: Path, base: Dictionary, table: Table, ranked: Ranked) -> None:
@@ -155,21 +131,12 @@ def _write_dictionary(folder: Path, base: Dictionary, table: Table, ranked: Rank
     dtype = base.values.dtype
     added = mapped(folder / "values", dtype)
     if base.offsets is None:
-        pieces = [base.values[: table.rows], added, base.values[table.rows :]]
-        _join(folder, "values", pieces)
+        _join(folder, "values", [base.values[: table.rows], added, base.values[table.rows :]])
         return
     offsets = mapped(folder / "offsets", np.int64)
     cut, end = int(base.offsets[table.rows]), int(base.offsets[-1])
-    shift = len(added)
-    _join(
-        folder,
-        "offsets",
-        [
-            base.offsets[: table.rows + 1],
-            offsets[1 : ranked.rows + 1] + cut,
-            base.offsets[table.rows + 1 :] + shift,
-        ],
-    )
+    old, behind = base.offsets[: table.rows + 1], base.offsets[table.rows + 1 :] + len(added)
+    _join(folder, "offsets", [old, offsets[1 : ranked.rows + 1] + cut, behind])
     _join(folder, "values", [base.values[:cut], added, base.values[cut:end]])
 
 

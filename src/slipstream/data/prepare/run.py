@@ -1,9 +1,9 @@
-"""Prepares raw logs: reads, orders, counts, ranks, packs, and can be stopped at any moment."""
+"""Prepares raw logs: reads, orders, counts, ranks and packs; can be stopped at any moment."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,20 +15,19 @@ from slipstream.data.dataset import Dataset
 from slipstream.data.formats.spec import LogSpec
 from slipstream.data.layout import MANIFEST
 from slipstream.data.manifest import read_manifest
-from slipstream.data.prepare.estimate import disk_needed
 from slipstream.data.prepare.log import Log
 from slipstream.data.prepare.options import Options
 from slipstream.data.prepare.order import part_ends, random_parts, stable_order
 from slipstream.data.prepare.pack import add_bad_rows, pack
 from slipstream.data.prepare.parse import Parser
 from slipstream.data.prepare.read import Progress, Reader, lost_rows, table_folder
-from slipstream.data.prepare.resource_limits import Memory, check_disk
+from slipstream.data.prepare.resource_limits import Memory, check_disk, disk_needed
 from slipstream.data.prepare.reuse_dictionary import check_fits, reuse_dictionary
 from slipstream.data.prepare.source import Source
 from slipstream.data.prepare.spill import mapped
 from slipstream.data.prepare.state import State, fingerprint
 from slipstream.data.prepare.tables import MadeTable, make_table
-from slipstream.data.schema import Schema, Table
+from slipstream.data.schema import Schema, Table, ValueKind
 from slipstream.data.writer import DatasetWriter
 from slipstream.errors import DataError, SlipstreamError
 
@@ -71,7 +70,7 @@ def prepare(
 
 def _prepare(
     source: Source,
-    kinds: dict[str, Any],
+    kinds: dict[str, ValueKind],
     options: Options,
     memory: Memory,
     work: Path,
@@ -94,9 +93,9 @@ def _prepare(
         if not named:
             if not state.resumed:
                 check_disk(out, disk_needed(source))
-            _Run(source, kinds, options, memory, state, out, force, progress).run()
+            _Run(source, kinds, options, memory, state, out, progress).run()
             if base is not None and base.resolve() == out:
-                # Once it has its name it is what the same command finds as its dictionary.
+                # Once published, it is the dictionary of the same command.
                 after = fingerprint(spec, source.inputs, options, work / "dataset")
                 state.notes["once_named"] = after
             state.notes["naming"] = True
@@ -123,24 +122,21 @@ def _prepare(
         ) from error
 
 
+@dataclass
 class _Run:
-    """The steps of one preparation; each is done once, whatever happens in between."""
+    """The steps of one preparation; each is done once, even if the process is killed."""
 
-    def __init__(
-        self,
-        source: Source,
-        kinds: dict[str, Any],
-        options: Options,
-        memory: Memory,
-        state: State,
-        out: Path,
-        force: bool,
-        progress: Progress,
-    ) -> None:
-        self.source, self.kinds, self.options = source, kinds, options
-        self.memory, self.state = memory, state
-        self.out, self.force, self.progress = out, force, progress
-        self.spec = source.spec
+    source: Source
+    kinds: dict[str, ValueKind]
+    options: Options
+    memory: Memory
+    state: State
+    out: Path
+    progress: Progress
+
+    @property
+    def spec(self) -> LogSpec:
+        return self.source.spec
 
     def run(self) -> None:
         parser = Parser(self.spec, self.source.inputs, self.kinds)
@@ -153,39 +149,37 @@ class _Run:
         schema = Schema(
             tables=tuple(table.table for table in tables.values()),
             columns=tuple(log.columns),
-            dense=tuple(one.name for one in self.spec.dense),
+            dense=tuple(column.name for column in self.spec.dense),
             label=self.spec.label_name,
             weights=self.spec.weight is not None,
             times=self.spec.time is not None,
         )
         notes = self.state.notes.setdefault("pack", {"event": 0, "inputs": 0, "writer": None})
-        with_name = self.state.work / "dataset"
         writer = DatasetWriter(
             self.out,
             schema,
             source=self._origin(read, lost),
             rows_per_shard=self.options.rows_per_shard,
             force=True,
-            work=with_name,
+            work=self.state.work / "dataset",
             resume=notes["writer"],
         )
-        made = pack(writer, log, ends, tables, self.memory, self.state, self.progress)
-        if made != read["rows"] * log.inputs_per_event - lost:
+        packed = pack(writer, log, ends, tables, self.memory, self.state, self.progress)
+        set_aside = sum(read["bad"].values())
+        if packed != read["rows"] * log.inputs_per_event - lost:
             raise lost_rows()
-        if read["count"] != read["rows"] + sum(read["bad"].values()):
+        if read["count"] != read["rows"] + set_aside:
             raise lost_rows()
         add_bad_rows(writer, self.state.work)
-        dictionaries = {name: table.dictionary for name, table in tables.items()}
-        buckets = {name: table.buckets for name, table in tables.items()}
         writer.finish(
             {name: table.counts for name, table in tables.items()},
-            {name: one for name, one in dictionaries.items() if one is not None},
+            {name: d for name, table in tables.items() if (d := table.dictionary) is not None},
             bad_rows=dict(sorted(read["bad"].items())),
-            buckets={name: one for name, one in buckets.items() if one is not None},
+            buckets={name: b for name, table in tables.items() if (b := table.buckets) is not None},
         )
 
     def _arrange(self, log: Log, read: dict[str, Any]) -> tuple[int, int, int]:
-        """Put the rows in order, make what is made of other rows, and cut the parts."""
+        """Order the rows, derive values from other rows, and cut the parts."""
         state, work, limit = self.state, self.state.work, self.memory.keys * 2
         in_time = None
         if self.spec.sort:
@@ -199,11 +193,11 @@ class _Run:
             state.once("histories", lambda: log.find_histories(in_time, limit))
         log.order = in_time
         if self.options.split == "random":
-            dealt = work / "dealt"
+            out = work / "dealt"
             ends = state.once(
-                "split", lambda: list(random_parts(log.rows, self.options, dealt, in_time)[1])
+                "split", lambda: list(random_parts(log.rows, self.options, out, in_time))
             )
-            log.order = mapped(dealt, np.int64)
+            log.order = mapped(out, np.int64)
         else:
             ends = state.once("split", lambda: list(self._time_ends(log, in_time, read)))
         return ends[0], ends[1], ends[2]
@@ -223,10 +217,8 @@ class _Run:
         base = None if self.options.dictionary is None else Dataset.open(self.options.dictionary)
         names = list(dict.fromkeys(column.table for column in log.columns))
         for number, name in enumerate(names):
-            folder, texts = (
-                self.state.work / kind / table_folder(self.spec, name)
-                for kind in ("tables", "texts")
-            )
+            number_name = table_folder(self.spec, name)
+            folder, texts = (self.state.work / kind / number_name for kind in ("tables", "texts"))
             rest = (log, name, train, self.options, self.memory, folder, texts)
             make = partial(make_table, *rest)
             if base is not None:
@@ -236,9 +228,9 @@ class _Run:
         return tables
 
     def _origin(self, read: dict[str, Any], lost: int) -> dict[str, Any]:
-        """What the manifest says of where the inputs came from."""
+        """The source of the examples, for the manifest."""
         options = asdict(self.options)
-        for name in ("memory", "rows_per_shard", "dictionary"):  # say nothing of the result
+        for name in ("memory", "rows_per_shard", "dictionary"):  # do not change the examples
             options.pop(name)
         origin: dict[str, Any] = {
             "kind": "log",
@@ -254,8 +246,8 @@ class _Run:
         }
         if self.spec.dense:
             origin["dense"] = {
-                one.name: {"transform": one.transform, "missing": one.missing}
-                for one in self.spec.dense
+                column.name: {"transform": column.transform, "missing": column.missing}
+                for column in self.spec.dense
             }
         if self.options.dictionary is not None:
             origin["dictionary"] = read_manifest(self.options.dictionary).checksum

@@ -11,7 +11,7 @@ import polars as pl
 
 from slipstream.data.formats.spec import Categorical, LogSpec
 from slipstream.data.prepare import values
-from slipstream.data.prepare.lines import Rows, cut, header_fields
+from slipstream.data.prepare.lines import BadRow, Rows, cut, header_fields
 from slipstream.data.prepare.streams import Block, blocks, first_line, without_mark
 from slipstream.data.schema import ValueKind
 from slipstream.errors import DataError, did_you_mean
@@ -21,25 +21,15 @@ _PARQUET = (".parquet", ".pq")
 
 @dataclass(frozen=True)
 class LogPiece:
-    """Some rows of a file, not yet cut into fields.
+    """Some rows of a file, not yet cut into fields."""
 
-    Args:
-        file: The number of the file.
-        content: A block of text, or a frame of a Parquet file.
-        start: Where it begins: a byte of the text, or a row.
-        stop: Where the next one begins.
-        line: The number of its first line or row, from 1.
-        next_line: That of the next piece.
-        share: How much of the file is read with it, from 0 to 1.
-    """
-
-    file: int
-    content: Block | pl.DataFrame
-    start: int
-    stop: int
-    line: int
-    next_line: int
-    share: float
+    file: int  # the number of the file
+    content: Block | pl.DataFrame  # a block of text, or rows of a Parquet file
+    start: int  # a byte of the text, or a row
+    stop: int  # where the next piece begins
+    line: int  # the number of its first line or row, from 1
+    next_line: int  # that of the next piece
+    share: float  # of the file that is read with it, from 0 to 1
 
 
 def is_parquet(path: Path) -> bool:
@@ -47,8 +37,18 @@ def is_parquet(path: Path) -> bool:
     return path.suffix.lower() in _PARQUET
 
 
+def check_files(paths: list[Path]) -> None:
+    """Raise an error where a path is no file."""
+    for path in paths:
+        if not path.is_file():
+            problem = "is a folder" if path.is_dir() else "does not exist"
+            if path.exists() and not path.is_dir():
+                problem = "is no file but a pipe or a device, which cannot be read twice"
+            raise DataError(f"{path} {problem}. Name the files of the log.")
+
+
 def separator_of(spec: LogSpec, path: Path) -> str:
-    """What stands between two fields of a file."""
+    """The separator of the fields of a file."""
     if spec.separator is not None:
         return spec.separator
     suffixes = [suffix.lower() for suffix in path.suffixes]
@@ -56,22 +56,11 @@ def separator_of(spec: LogSpec, path: Path) -> str:
 
 
 class Source:
-    """The files of a log.
-
-    Args:
-        spec: What the log looks like.
-        inputs: The files, in the order of time.
-        block: Bytes of text to read at once.
-    """
+    """The files of a log in the order of time, read in blocks of `block` bytes of text."""
 
     def __init__(self, spec: LogSpec, inputs: list[Path], block: int) -> None:
         self.spec, self.inputs, self.block = spec, inputs, block
-        for path in inputs:
-            if not path.is_file():
-                what = "is a folder" if path.is_dir() else "does not exist"
-                if path.exists() and not path.is_dir():
-                    what = "is no file but a pipe or a device, which cannot be read twice"
-                raise DataError(f"{path} {what}. Name the files of the log.")
+        check_files(inputs)
         self.starts = [0] * len(inputs)
         self.names: list[tuple[str, ...]] = []
         self.types: list[dict[str, pl.DataType]] = []  # of the columns of Parquet files
@@ -109,8 +98,13 @@ class Source:
         """Whether a file is of Parquet rather than of text."""
         return is_parquet(self.inputs[number])
 
+    def place(self, row: BadRow) -> str:
+        """The file of a bad row, and its line or row there."""
+        unit = "row" if self.is_parquet(row.file) else "line"
+        return f"{self.inputs[row.file]}, {unit} {row.line}"
+
     def separator(self, number: int) -> str:
-        """What stands between two fields of a file."""
+        """The separator of the fields of a file."""
         return separator_of(self.spec, self.inputs[number])
 
     def kinds(self) -> dict[str, ValueKind]:
@@ -126,7 +120,7 @@ class Source:
         return kinds
 
     def _kind(self, column: Categorical) -> ValueKind:
-        """The kind of values of a column: the one that is asked for, or the same in all files."""
+        """The kind of values of a column: as the spec names it, or the same in all files."""
         if column.values == "hour":
             return "int"
         if column.values is not None:
@@ -157,7 +151,7 @@ class Source:
         return f"of type {self.types[number][field]}" if self.is_parquet(number) else "text"
 
     def no_rows(self, number: int) -> Rows | None:
-        """Of a Parquet file, a frame without rows, to see whether its types fit."""
+        """No rows of a Parquet file, to check its types; None for a text file."""
         if not self.is_parquet(number):
             return None
         frame = pl.DataFrame(schema={name: self.types[number][name] for name in self.spec.used})
@@ -172,8 +166,8 @@ class Source:
                 begin = self.starts[number]
                 first = 1 if self.spec.fields is not None or self.is_parquet(number) else 2
             rows = first - 1
-            made = self._frames if self.is_parquet(number) else self._blocks
-            for piece in made(number, begin, first):
+            pieces = self._frames if self.is_parquet(number) else self._blocks
+            for piece in pieces(number, begin, first):
                 rows = piece.next_line
                 yield piece
             if rows <= (1 if self.starts[number] else 0):
@@ -187,15 +181,8 @@ class Source:
             rows = (self.separator(number).encode(), len(self.names[number]))
         for block in blocks(path, number, self.block, start=start, line=line, rows=rows):
             lines = block.data.count(b"\n") + (not block.data.endswith(b"\n"))
-            yield LogPiece(
-                number,
-                block,
-                block.start,
-                block.stop,
-                block.line,
-                block.line + lines,
-                block.consumed / max(1, size),
-            )
+            stop, share = block.line + lines, block.consumed / max(1, size)
+            yield LogPiece(number, block, block.start, block.stop, block.line, stop, share)
 
     def _frames(self, number: int, start: int, _: int) -> Iterator[LogPiece]:
         path = self.inputs[number]
@@ -219,14 +206,9 @@ class Source:
             lines = np.arange(piece.line, piece.next_line)
             frame = piece.content.with_columns(map(values.as_in_text, piece.content))
             return Rows(frame, lines, [], len(lines))
-        return cut(
-            without_mark(piece.content),
-            piece.line,
-            piece.file,
-            self.names[piece.file],
-            self.separator(piece.file),
-            self.spec.quotes,
-        )
+        names, separator = self.names[piece.file], self.separator(piece.file)
+        data = without_mark(piece.content)
+        return cut(data, piece.line, piece.file, names, separator, self.spec.quotes)
 
 
 def _parquet_types(path: Path) -> dict[str, pl.DataType]:

@@ -14,12 +14,7 @@ _MOST_OPEN = 256  # files at once; systems allow a process about a thousand
 
 
 class Spill:
-    """A folder of growing columns, one file each.
-
-    Args:
-        folder: Where the files lie.
-        sizes: How many bytes of each file count, from an earlier run; the rest is cut off.
-    """
+    """A folder of growing columns, one file each, cut to the size in `sizes` when opened."""
 
     def __init__(self, folder: Path, sizes: dict[str, int]) -> None:
         self.folder = folder

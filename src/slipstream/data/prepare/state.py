@@ -1,4 +1,4 @@
-"""What a preparation has done so far: enough to go on after it was killed."""
+"""The finished steps of a preparation: enough to go on after it was killed."""
 
 from __future__ import annotations
 
@@ -23,16 +23,11 @@ _STATE = "state.json"
 
 
 class State:
-    """The folder of an unfinished preparation and the note of what in it is done.
+    """The folder of an unfinished preparation, and a note of the steps that are done.
 
-    The note is replaced as a whole after each step, so a process that is killed leaves either the
-    note before the step or the one behind it; what a step that is not noted has written is
-    written anew. Without the kernel's word that it is still the same boot, or for another
-    command or changed inputs, everything starts anew.
-
-    Args:
-        work: The folder.
-        fingerprint: Of everything that decides the result.
+    The note is replaced as a whole after each step. A process that is killed leaves the note before
+    the step or the one after it, and the output of a step that is not noted is written again. After
+    a reboot, for another command or for changed inputs, everything starts anew.
     """
 
     def __init__(self, work: Path, fingerprint: str) -> None:
@@ -48,7 +43,7 @@ class State:
 
     @classmethod
     def peek(cls, work: Path, fingerprint: str) -> dict[str, Any]:
-        """What is noted in a folder for this fingerprint; nothing if it is for another one."""
+        """The note in a folder for this fingerprint; empty if it is for another one."""
         try:
             notes = json.loads((work / _STATE).read_bytes())
         except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -62,12 +57,12 @@ class State:
 
     def save(self) -> None:
         """Replace the note."""
-        aside = self.work / (_STATE + ".new")
-        aside.write_text(json.dumps(self.notes))
-        aside.replace(self.work / _STATE)
+        new = self.work / (_STATE + ".new")
+        new.write_text(json.dumps(self.notes))
+        new.replace(self.work / _STATE)
 
     def once(self, step: str, do: Callable[[], T]) -> T:
-        """What `do` gives (as JSON); it is not called again once its step is noted."""
+        """The result of `do` (as JSON), which is not called again once its step is noted."""
         done = self.notes.setdefault("done", {})
         if step not in done:
             done[step] = do()
@@ -82,7 +77,7 @@ class State:
             self.work.rmdir()
 
     def _clear(self) -> None:
-        """Empty the folder; the note goes last, so that who is killed here can tell."""
+        """Empty the folder; the note goes last, so that a killed process leaves it."""
         for path in self.work.iterdir():
             if path.is_dir():
                 shutil.rmtree(path)
@@ -110,11 +105,7 @@ def fingerprint(
 ) -> str:
     """A digest of everything that decides the result: options, inputs as they are, versions.
 
-    Args:
-        spec: What the log looks like.
-        inputs: Its files.
-        options: What the user chose.
-        base: Where the data set lies whose ids are used, if it is not where the options say.
+    `base` is the data set whose ids are used, if it is not where the options say.
     """
     import polars
 
@@ -130,7 +121,7 @@ def fingerprint(
 
 
 def _boot() -> str | None:
-    """Names the time since the machine was started: what was written before may be lost."""
+    """Identifies the current boot: writes from before it may be lost."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

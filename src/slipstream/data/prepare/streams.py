@@ -10,34 +10,26 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from slipstream.data.prepare.quoted import layout
-from slipstream.data.prepare.records import LONGEST, has_quoted, whole_records
+from slipstream.data.prepare.records import LONGEST, has_quoted, layout, whole_records
 from slipstream.errors import DataError
 
 _READ = 1 << 20
 _LONGEST = 8  # blocks that a single line may take
 _PACKED = 1 << 14  # bytes to decompress at once: at most a thousand times as many come out
 _GZIP = 31  # of zlib: with a gzip header and checksum
+_DAMAGE = (EOFError, zlib.error)
 _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some whole lines of a file.
+    """Some whole lines of a file."""
 
-    Args:
-        file: The number of the file.
-        data: The lines; only the last one of a file may lack its end.
-        line: The number of the first line in the file, from 1.
-        start: Where the block begins in the file's text.
-        consumed: How many bytes of the file were read so far, compressed as they are.
-    """
-
-    file: int
-    data: bytes
-    line: int
-    start: int
-    consumed: int
+    file: int  # the number of the file
+    data: bytes  # only the last line of a file may lack its end
+    line: int  # the number of the first line, from 1
+    start: int  # where the block begins in the file's text
+    consumed: int  # bytes of the file read so far, still compressed
 
     @property
     def stop(self) -> int:
@@ -56,31 +48,25 @@ def blocks(
 ) -> Iterator[Block]:
     """Blocks of about `size` bytes, cut where a line ends: the same ones from any block on.
 
-    Args:
-        path: The file.
-        file: Its number.
-        size: Bytes in a block.
-        start: Where to begin in the file's text, which must be where a block begins.
-        line: The number of the line that begins there.
-        rows: Where line ends inside double quotes are part of a field, the separator and how many
-            fields a row should have.
+    `rows` is for files in which quoted fields may hold line ends: the separator and the number of
+    fields of a row.
     """
     longest = _LONGEST * size if rows is None else max(_LONGEST * size, 2 * LONGEST)
     with path.open("rb") as raw:
         text = _Text(path, raw)
         text.skip(start)
-        held, ended = b"", False
+        data_read, ended = b"", False
         target = size
         while True:
-            if len(held) < target and not ended:
-                more = text.read(target - len(held), line)
-                ended = len(more) < target - len(held)
-                held += more
-            if not held:
+            if len(data_read) < target and not ended:
+                more = text.read(target - len(data_read), line)
+                ended = len(more) < target - len(data_read)
+                data_read += more
+            if not data_read:
                 return
-            # What a block holds depends on where it begins, never on what was read before it.
-            last = ended and len(held) <= target
-            cut = len(held) if last else _cut(held[:target], start == 0, size, rows)
+            # The end of a block depends on where it begins, never on earlier reads.
+            last = ended and len(data_read) <= target
+            cut = len(data_read) if last else _cut(data_read[:target], start == 0, size, rows)
             if cut == 0:
                 if target >= longest:
                     raise DataError(
@@ -89,7 +75,7 @@ def blocks(
                     )
                 target *= 2
                 continue
-            data, held, target = held[:cut], held[cut:], size
+            data, data_read, target = data_read[:cut], data_read[cut:], size
             yield Block(file, data, line, start, raw.tell())
             start += len(data)
             line += data.count(b"\n")
@@ -100,22 +86,22 @@ def _cut(data: bytes, first: bool, size: int, rows: tuple[bytes, int] | None) ->
     begin = len(_BOM) if first and data.startswith(_BOM) else 0
     if rows is None or not has_quoted(data, rows[0], begin):
         return data.rfind(b"\n") + 1
-    found = layout(data[begin:], *rows)
-    if found is not None:
-        within = int(np.searchsorted(found.ends, size - begin))
-        return begin + int(found.ends[max(0, within - 1)]) + 1
+    rows_found = layout(data[begin:], *rows)
+    if rows_found is not None:
+        within = int(np.searchsorted(rows_found.ends, size - begin))
+        return begin + int(rows_found.ends[max(0, within - 1)]) + 1
     end = whole_records(data, *rows, begin, size)
     return end if end > begin else 0
 
 
 class _Text:
-    """The text of a file, decompressed if it is compressed; says where a damaged file ends."""
+    """The text of a file, decompressed if needed; an error names the line where damage begins."""
 
     def __init__(self, path: Path, raw: BinaryIO) -> None:
         self.path, self.raw = path, raw
         self.decoder = _decoder(path)
         self.begun = False
-        self.held = b""
+        self.left = b""
         self.pending = b""
 
     def skip(self, count: int) -> None:
@@ -132,12 +118,12 @@ class _Text:
         """The next `count` bytes; fewer only at the end."""
         if self.decoder is None:
             return self.raw.read(count)
-        pieces, have = [self.held], len(self.held)
+        pieces, have = [self.left], len(self.left)
         while have < count:
             try:
                 piece = self._decoded()
             except Exception as error:
-                if not _is_damage(error):
+                if not isinstance(error, _DAMAGE) and type(error).__name__ != "ZstdError":
                     raise
                 lines = b"".join(pieces).count(b"\n")
                 where = "" if line is None else f" after line {line - 1 + lines}"
@@ -149,7 +135,7 @@ class _Text:
             pieces.append(piece)
             have += len(piece)
         data = b"".join(pieces)
-        self.held = data[count:]
+        self.left = data[count:]
         return data[:count]
 
     def _decoded(self) -> bytes | None:
@@ -165,18 +151,13 @@ class _Text:
                 fresh = fresh.lstrip(b"\0")
             self.decoder = _decoder(self.path)
         elif not fresh:
-            if self.begun:
-                raise EOFError("the compressed data ends before its end mark")
-            raise EOFError("the file is empty")
+            reason = "the compressed data ends before its end mark" if self.begun else "it is empty"
+            raise EOFError(reason)
         self.begun = True
         piece: bytes = self.decoder.decompress(fresh)
         if self.decoder.eof:
             self.pending = self.decoder.unused_data
         return piece
-
-
-def _is_damage(error: Exception) -> bool:
-    return isinstance(error, (EOFError, zlib.error)) or type(error).__name__ == "ZstdError"
 
 
 def _decoder(path: Path) -> Any:
@@ -191,12 +172,7 @@ def _decoder(path: Path) -> Any:
 
 
 def first_line(path: Path, size: int) -> tuple[bytes, int]:
-    """The first line of a file, and where the second begins; an error where the file is empty.
-
-    Args:
-        path: The file.
-        size: Bytes in a block, which decide how long a line may be.
-    """
+    """The first line of a file, and where the second begins; an error where the file is empty."""
     for block in blocks(path, 0, max(1 << 16, size)):
         line, _, _ = block.data.partition(b"\n")
         return line.removeprefix(_BOM).removesuffix(b"\r"), min(len(line) + 1, len(block.data))

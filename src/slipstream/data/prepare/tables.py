@@ -58,7 +58,7 @@ class MadeTable:
 def make_table(
     log: Log, name: str, train: int, options: Options, memory: Memory, folder: Path, texts: Path
 ) -> dict[str, Any]:
-    """Make a table of the values in the first `train` events; gives its description as JSON."""
+    """Make a table of the values in the first `train` events; return its description as JSON."""
     kind = log.kinds[name]
     counted = count_table(log, name, train, options.hash, memory, folder)
     least = options.min_count
@@ -67,26 +67,28 @@ def make_table(
     rest = keep(folder, number_kind, counted, least, texts, memory.work // 8)
     if of_missing is None:
         rest += counted.missing
-    kept = Vocabulary.load(folder, number_kind)
-    ranked = rank_table(folder, kept, rest, of_missing, options.max_rows, memory.keys * 4)
+    vocabulary = Vocabulary.load(folder, number_kind)
+    ranked = rank_table(folder, vocabulary, rest, of_missing, options.max_rows, memory.keys * 4)
     if options.hash is None:
-        write_dictionary(folder, kept, ranked, kind, 0)
+        write_dictionary(folder, vocabulary, ranked, kind, 0)
         table = Table(name, ranked.rows, ranked.unseen, ranked.missing, kind, ranked.buckets)
     else:
-        table = _hashed_table(name, kind, options.hash, ranked, kept, folder)
-    _remove(folder, "kept.*", "falling", "by_count", "ids", "keys", "counts", "seen", "own/*")
+        table = _hashed_table(name, kind, options.hash, ranked, vocabulary, folder)
+    for pattern in ("kept.*", "falling", "by_count", "ids", "keys", "counts", "seen", "own/*"):
+        for path in folder.glob(pattern):
+            path.unlink()
     return asdict(table)
 
 
 def _hashed_table(
-    name: str, kind: ValueKind, buckets: int, ranked: Ranked, kept: Vocabulary, folder: Path
+    name: str, kind: ValueKind, buckets: int, ranked: Ranked, vocabulary: Vocabulary, folder: Path
 ) -> Table:
     ids = mapped(folder / "ids", np.int64)
     of_bucket = new_map(folder / "buckets", buckets, np.int64)
     for start, stop in slices(0, buckets):
         of_bucket[start:stop] = ranked.unseen
     for start, stop in slices(0, len(ids)):
-        of_bucket[kept.keys[start:stop]] = ids[start:stop]
+        of_bucket[vocabulary.keys[start:stop]] = ids[start:stop]
     return Table(name, ranked.rows, ranked.unseen, ranked.missing, buckets=buckets, hashed=kind)
 
 
@@ -113,18 +115,16 @@ def _count(
     missing = 0
 
     def count(piece: tuple[Column, int, int]) -> tuple[tuple[Array, Array], int]:
-        found = log.column(*piece, own=own)
-        keys = found.keys
-        gone = int(np.count_nonzero(found.missing))
-        if gone:
-            keys = keys[~found.missing]
+        column = log.column(*piece, own=own)
+        nulls = int(np.count_nonzero(column.missing))
+        keys = column.keys[~column.missing] if nulls else column.keys
         if hash is not None:
             keys = (mix(keys) % np.uint64(hash)).astype(np.int64)
-        return run_of(keys), gone
+        return run_of(keys), nulls
 
-    for _, (run, gone) in map_in_threads(count, _pieces(log, name, train, memory, own), _THREADS):
+    for _, (run, nulls) in map_in_threads(count, _pieces(log, name, train, memory, own), _THREADS):
         counts.add([run])
-        missing += gone
+        missing += nulls
     return (*counts.finish(), missing)
 
 
@@ -140,9 +140,9 @@ def _pieces(
 
 
 def encoders(tables: dict[str, MadeTable], memory: Memory) -> dict[str, Encoder]:
-    """Lookups of all tables: in memory as far as it goes, the largest ones in files."""
+    """Lookups of all tables: in memory while they fit, the largest ones in files."""
     left = memory.work // 3
-    made: dict[str, Encoder] = {}
+    encoders: dict[str, Encoder] = {}
 
     def size(name: str) -> int:
         table, dictionary = tables[name].table, tables[name].dictionary
@@ -151,21 +151,13 @@ def encoders(tables: dict[str, MadeTable], memory: Memory) -> dict[str, Encoder]
         return bytes_needed(len(dictionary)) // (2 if is_narrow(table, dictionary) else 1)
 
     for name in sorted(tables, key=size):
-        one = tables[name]
-        if size(name) <= left:
-            left -= size(name)
-            made[name] = Encoder(one.table, one.dictionary, one.buckets)
-        else:
-            made[name] = Encoder(one.table, one.dictionary, one.buckets, _in_files(one.folder))
-    return made
+        source, fits = tables[name], size(name) <= left
+        left -= size(name) * fits
+        rest = () if fits else (_in_files(source.folder),)
+        encoders[name] = Encoder(source.table, source.dictionary, source.buckets, *rest)
+    return encoders
 
 
 def _in_files(folder: Path) -> Any:
     numbers = iter(range(2))
     return lambda count, dtype: new_map(folder / f"lookup{next(numbers)}", count, dtype)
-
-
-def _remove(folder: Path, *patterns: str) -> None:
-    for pattern in patterns:
-        for path in folder.glob(pattern):
-            path.unlink()

@@ -1,4 +1,4 @@
-"""Turns fields into numbers, and says which cells cannot be."""
+"""Turns fields into numbers, and finds the cells that are none."""
 
 from __future__ import annotations
 
@@ -20,18 +20,11 @@ _DATES = frozenset("YyCmdjbBheFDxGgVUWAauwq")  # the parts of a format that name
 
 @dataclass(frozen=True)
 class Cells:
-    """The values of a field.
+    """The values of a field."""
 
-    Args:
-        values: A number for each row; where it is bad or missing, 0.
-        missing: Where the log has no value.
-        bad: Where it has one that cannot be used.
-        negative: Where it was below 0, for dense values.
-    """
-
-    values: Array
-    missing: Array
-    bad: Array
+    values: Array  # a number for each row; 0 where it is bad or missing
+    missing: Array  # where the log has no value
+    bad: Array  # where it has one that cannot be used
     negative: Array = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
 
 
@@ -92,10 +85,7 @@ def times(field: pl.Series, spec: Time) -> Cells:
 def keys(field: pl.Series, values: ValueKind, plain: bool = False) -> Cells:
     """A 64-bit key (32-bit for hex) for each raw value of a column; nulls are missing.
 
-    Args:
-        field: The raw values.
-        values: Their kind.
-        plain: Whether no value has a plus sign or a capital from A to F.
+    `plain` promises that no value has a plus sign or a capital from A to F.
     """
     if values == "hex":
         return _hex(field, plain)
@@ -126,14 +116,10 @@ def key_values(dtype: pl.DataType) -> ValueKind:
 
 
 def _floats(field: pl.Series) -> Cells:
-    if field.dtype == pl.String:
-        missing = field.is_null().to_numpy()
-        numbers = field.cast(pl.Float64, strict=False)
-    elif field.dtype.is_numeric() or field.dtype == pl.Boolean:
-        missing = field.is_null().to_numpy()
-        numbers = field.cast(pl.Float64)
-    else:
+    if field.dtype not in (pl.String, pl.Boolean) and not field.dtype.is_numeric():
         raise DataError(f"is of type {field.dtype}, which is no number")
+    missing = field.is_null().to_numpy()
+    numbers = field.cast(pl.Float64, strict=field.dtype != pl.String)
     bad = numbers.is_null().to_numpy() & ~missing
     values = numbers.fill_null(0.0).to_numpy()
     finite = np.isfinite(values)
@@ -145,18 +131,13 @@ def _floats(field: pl.Series) -> Cells:
 
 def _whole(field: pl.Series, exact: bool = False) -> Cells:
     """Whole numbers; `exact` ones are written in one way only, so that no raw value is lost."""
-    if field.dtype == pl.String:
-        missing = field.is_null().to_numpy()
-        numbers = field.cast(pl.Int64, strict=False)
-        bad = numbers.is_null().to_numpy() & ~missing
-        if exact:
-            bad |= _unlike(field, "int")
-    elif field.dtype.is_integer() or field.dtype == pl.Boolean:
-        missing = field.is_null().to_numpy()
-        numbers = field.cast(pl.Int64, strict=False)
-        bad = numbers.is_null().to_numpy() & ~missing
-    else:
+    if field.dtype not in (pl.String, pl.Boolean) and not field.dtype.is_integer():
         raise DataError(f"is of type {field.dtype}, which is no whole number")
+    missing = field.is_null().to_numpy()
+    numbers = field.cast(pl.Int64, strict=False)
+    bad = numbers.is_null().to_numpy() & ~missing
+    if exact and field.dtype == pl.String:
+        bad |= _unlike(field, "int")
     return Cells(numbers.fill_null(0).to_numpy(), missing, bad)
 
 
@@ -169,7 +150,7 @@ def _hex(field: pl.Series, plain: bool) -> Cells:
     bad = np.zeros(len(field), dtype=np.bool_)
     same = numbers.null_count() == field.null_count()
     if not (plain and same and lengths.min() in (8, None) and lengths.max() in (8, None)):
-        # A sign or capitals make a number too, but could not be told from plain digits later.
+        # A sign or capitals make a number too, but the key would not show them.
         bad = _unlike(field, "hex")
     return Cells(numbers.fill_null(0).to_numpy(), missing, bad)
 

@@ -22,23 +22,16 @@ _SAMPLE = 256
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Values in raw order: numbers by size, text by its bytes.
-
-    Args:
-        keys: The key of each value.
-        counts: How often each occurs in training.
-        text: For text, the bytes of all values one after the other.
-        ends: For text, where each value ends.
-    """
+    """Values in raw order: numbers by size, text by its bytes."""
 
     keys: Array
-    counts: Array
-    text: Array | None = None
-    ends: Array | None = None
+    counts: Array  # occurrences in training
+    text: Array | None = None  # the bytes of all text values, one after the other
+    ends: Array | None = None  # where each text ends
 
     @classmethod
     def load(cls, folder: Path, kind: ValueKind) -> Vocabulary:
-        """What `keep` left."""
+        """The values that `keep` wrote."""
         keys = mapped(folder / "kept.keys", KEY_DTYPE[kind])
         counts = mapped(folder / "kept.counts", np.int64)
         if kind != "text":
@@ -48,34 +41,23 @@ class Vocabulary:
 
 
 def keep(
-    folder: Path,
-    kind: ValueKind,
-    counted: Counted,
-    least: int,
-    texts: Path,
-    limit: int,
+    folder: Path, kind: ValueKind, counted: Counted, least: int, texts: Path, limit: int
 ) -> int:
-    """Write the values that are seen at least `least` times; gives how often the others occur.
+    """Write the values seen at least `least` times; return how often the others occur.
 
-    Args:
-        folder: Where to write them.
-        kind: hex, int or text.
-        counted: How often each value occurs in training.
-        least: The least count that earns an id.
-        texts: The folder with the strings behind the keys of text.
-        limit: Bytes of text to sort at once.
+    `texts` holds the strings behind text keys, of which `limit` bytes are sorted at once.
     """
     names = ["kept.keys", "kept.counts"] + ["kept.text", "kept.ends"] * (kind == "text")
     spill = Spill(folder, dict.fromkeys(names, 0))
     spill.append({name: np.empty(0, dtype=np.uint8) for name in names})
     rest = total = 0
     for start, stop in slices(0, len(counted.keys)):
-        found = counted.counts[start:stop]
+        counts = counted.counts[start:stop]
         good = counted.seen[start:stop] >= least
-        rest += int(found[~good].sum())
+        rest += int(counts[~good].sum())
         total += int(np.count_nonzero(good))
         if kind != "text":
-            spill.append({"kept.keys": counted.keys[start:stop][good], "kept.counts": found[good]})
+            spill.append({"kept.keys": counted.keys[start:stop][good], "kept.counts": counts[good]})
     if kind == "text":
         written = _keep_text(spill, counted, least, texts, limit)
         if written != total:
@@ -97,8 +79,7 @@ def _keep_text(spill: Spill, counted: Counted, least: int, texts: Path, limit: i
     cuts: list[str] = []
     if parts > 1:
         ordered = pl.concat(sample).unique().sort()
-        cuts = [ordered[len(ordered) * part // parts] for part in range(1, parts)]
-    cuts = sorted(set(cuts))
+        cuts = sorted({ordered[len(ordered) * part // parts] for part in range(1, parts)})
     written = end = 0
     for low, high in zip([None, *cuts], [*cuts, None], strict=True):
         pieces = []
@@ -132,7 +113,7 @@ def _good(texts: Path, counted: Counted, least: int) -> Iterator[pl.DataFrame]:
     keys = counted.keys
     for path in sorted(texts.glob("*")) if len(keys) else []:
         frame = pl.read_ipc(path)
-        found = frame["key"].to_numpy()
-        at = np.minimum(np.searchsorted(keys, found), len(keys) - 1)
-        good = (keys[at] == found) & (counted.seen[at] >= least)
+        own = frame["key"].to_numpy()
+        at = np.minimum(np.searchsorted(keys, own), len(keys) - 1)
+        good = (keys[at] == own) & (counted.seen[at] >= least)
         yield frame.with_columns(count=pl.Series(counted.counts[at])).filter(pl.Series(good))
