@@ -1,8 +1,9 @@
-"""FAE's order: batches of hot examples and batches of cold ones, which alternate."""
+"""FAE's order: batches of hot and of cold examples alternate, at a rate that follows the loss."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +12,10 @@ from slipstream.arrays import Array
 from slipstream.errors import ConfigError
 from slipstream.order.batching import Chunk, Cut, check_share, into_batches
 from slipstream.order.order import InputOrder
-from slipstream.order.scheduler import MOST, Rates
 
 _AT_ONCE = 1 << 15  # examples that are classified at once
+_START, _LEAST, _MOST = 50, 1, 100  # rates
+_FALLS = 4  # in a row, before the rate is doubled
 
 SEGMENT = 64
 """Batches of a segment: the rate settles after a few, and few batches wait for it."""
@@ -42,20 +44,69 @@ def segment_at(position: int, per_epoch: int, size: int) -> Segment:
     return Segment(epoch * count + place, start + place * size, start + stop)
 
 
+class Rates:
+    """The rate of each segment: the per cent of it that is trained before hot and cold alternate.
+
+    A high rate alternates seldom, which is cheap; a low rate mixes more finely. It starts at 50, is
+    halved when the loss rises, and doubled after four falls in a row, between 1 and 100. The
+    decision at the end of segment s holds from segment s + lag on, so that it does not affect
+    batches that are read ahead. With `fixed`, all segments have that rate.
+
+    Example:
+        >>> rates = Rates(lag=1)
+        >>> for segment, loss in enumerate([0.6, 0.7, 0.6, 0.5, 0.4, 0.3]):
+        ...     rates.report_loss(segment, loss)
+        >>> [rates.of(segment) for segment in range(8)]
+        [50, 50, 25, 25, 25, 25, 50, None]
+    """
+
+    def __init__(self, lag: int = 2, fixed: int | None = None) -> None:
+        if lag < 1:
+            raise ConfigError(f"The lag is {lag} segments; it must be at least 1.")
+        if fixed is not None and not _LEAST <= fixed <= _MOST:
+            raise ConfigError(f"The rate is {fixed} %; it must be {_LEAST} to {_MOST}.")
+        self.lag, self.fixed = lag, fixed
+        self._decided: list[tuple[int, int]] = []  # segment, and the rate that follows from it
+        self._loss: float | None = None
+        self._falls = 0
+
+    @property
+    def last(self) -> int:
+        """The last segment whose loss was reported; -1 before the first."""
+        return self._decided[-1][0] if self._decided else -1
+
+    def report_loss(self, segment: int, loss: float) -> None:
+        """Receive the loss at the end of a segment."""
+        if segment <= self.last:
+            raise ConfigError(f"The loss of segment {segment} comes after that of {self.last}.")
+        rate = self._decided[-1][1] if self._decided else _START
+        if self._loss is not None and loss > self._loss:
+            rate, self._falls = max(_LEAST, rate // 2), 0
+        elif self._loss is not None and loss < self._loss:
+            self._falls += 1
+            if self._falls == _FALLS:
+                rate, self._falls = min(_MOST, rate * 2), 0
+        self._loss = loss
+        self._decided.append((segment, rate))
+
+    def of(self, segment: int) -> int | None:
+        """The rate of a segment; None if it is not decided yet."""
+        if self.fixed is not None:
+            return self.fixed
+        decides = segment - self.lag
+        if decides > self.last:
+            return _START if decides < 0 else None
+        earlier = (rate for at, rate in reversed(self._decided) if at <= decides)
+        return next(earlier, _START)
+
+
+@dataclass(eq=False)
 class Apart:
     """An order in which no batch mixes hot and cold examples.
 
-    The sequence of another order is cut into segments. Inside a segment the hot examples and the
-    cold ones, each in their order, make batches of their own, and these alternate at the segment's
-    rate. So every example is trained as often as before, and at the end of a segment the same
-    examples have been consumed. The last segment of an epoch takes the rest of it.
-
-    Args:
-        base: The order that is cut into segments.
-        hot: Returns for example numbers whether each is hot.
-        segment: Examples of a segment.
-        rates: The rate at which the batches of each segment alternate.
-        digest: Identifies the function `hot`: with another digest it is another order.
+    The sequence of another order is cut into segments. Inside a segment the hot and the cold
+    examples, each in their order, make batches of their own, which alternate at the segment's rate.
+    So every example is trained as often as before, in the same segment.
 
     Example:
         >>> order = Apart(InputOrder(12), lambda numbers: numbers % 3 == 0, 12, Rates())
@@ -63,18 +114,15 @@ class Apart:
         [[1, 2], [4, 5], [0, 3], [7, 8], [10, 11], [6, 9]]
     """
 
-    def __init__(
-        self,
-        base: InputOrder,
-        hot: Callable[[Array], Array],
-        segment: int,
-        rates: Rates,
-        digest: str = "",
-    ) -> None:
-        if segment < 1:
-            raise ConfigError(f"A segment has {segment} examples; it must have at least 1.")
-        self.base, self.segment, self.rates = base, segment, rates
-        self._hot, self._digest = hot, digest
+    base: InputOrder  # the order that is cut into segments
+    hot: Callable[[Array], Array]  # returns for example numbers whether each is hot
+    segment: int  # examples of a segment
+    rates: Rates  # how often the batches of each segment alternate
+    digest: str = ""  # of the function `hot`
+
+    def __post_init__(self) -> None:
+        if self.segment < 1:
+            raise ConfigError(f"A segment has {self.segment} examples; it must have at least 1.")
 
     @property
     def rows(self) -> int:
@@ -86,11 +134,8 @@ class Apart:
 
     def arguments(self) -> dict[str, Any]:
         """The arguments that define the sequence, and the number of epochs."""
-        return self.base.arguments() | {
-            "segment": self.segment,
-            "lag": self.rates.lag,
-            "hot": self._digest,
-        }
+        own = {"segment": self.segment, "lag": self.rates.lag, "hot": self.digest}
+        return self.base.arguments() | own
 
     def pending_decision(self, position: int) -> int | None:
         """The last segment that has ended, if its loss is not reported yet and others follow."""
@@ -134,8 +179,8 @@ class Apart:
         """A segment's runs of steps of one kind: cold ones, hot ones, and so on."""
         numbers = self.base.numbers(segment.start, segment.stop)
         blocks = range(0, len(numbers), _AT_ONCE)
-        hot = np.concatenate([self._hot(numbers[k : k + _AT_ONCE]) for k in blocks])
-        turns = -(-MOST // rate)
+        hot = np.concatenate([self.hot(numbers[k : k + _AT_ONCE]) for k in blocks])
+        turns = -(-_MOST // rate)
         kinds = [(kind, -(-len(kind) // step)) for kind in (numbers[~hot], numbers[hot])]
         for turn in range(turns):
             for kind, steps in kinds:

@@ -1,11 +1,11 @@
-"""Cuts a sequence of examples into batches, and each batch into a share for each rank."""
+"""What an order of examples provides, and how it is cut into batches and shares of ranks."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,49 +17,60 @@ Numbers = Array | range
 
 
 class Chunk(NamedTuple):
-    """Consecutive examples of an order.
+    """Consecutive examples of an order."""
 
-    Args:
-        positions: The position of each in the order.
-        numbers: The number of each in the part.
-        ends: Whether a batch ends after the last of them, full or not.
-    """
-
-    positions: Numbers
-    numbers: Numbers
-    ends: bool = False
+    positions: Numbers  # of each in the order
+    numbers: Numbers  # of each in the part
+    ends: bool = False  # whether a batch ends after the last of them, full or not
 
 
 class Cut(NamedTuple):
-    """The examples of one batch on one rank.
-
-    Args:
-        numbers: The examples.
-        next_position: The position at which the next batch begins.
-        skipped: The examples between the previous batch and the next that are not trained, of all
-            ranks; None without skipping.
-        logit_offset: Added to the logit of each example in the loss, or None.
-        decision: The number of the decision by which examples were skipped.
-    """
+    """The examples of one batch on one rank."""
 
     numbers: Numbers
-    next_position: int
-    skipped: Array | None = None
-    logit_offset: Array | None = None
-    decision: int = 0
+    next_position: int  # at which the next batch begins
+    skipped: Array | None = None  # between the previous batch and the next, of all ranks
+    logit_offset: Array | None = None  # added to the logit of each example in the loss
+    decision: int = 0  # the number of the decision by which examples were skipped
+
+
+class Order(Protocol):
+    """A sequence of examples: a pure function of its arguments and of the reported losses."""
+
+    @property
+    def rows(self) -> int:
+        """Examples in the part."""
+
+    def __len__(self) -> int:
+        """Positions in the whole sequence."""
+
+    def chunks(self, start: int = 0, step: int = 1) -> Iterator[Chunk | None]:
+        """The sequence from a position on, for steps of so many examples; None while undecided."""
+
+    def cuts(
+        self, position: int, batch_size: int, *, rank: int = 0, world_size: int = 1
+    ) -> Iterator[Cut | None]:
+        """The batches of one rank from a position on; None where the next one is not decided."""
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments that define the sequence, and the number of epochs."""
+
+    def pending_decision(self, position: int) -> int | None:
+        """The number of the decision that needs the loss at a position; None if there is none."""
+
+    def report_loss(self, number: int, loss: float) -> None:
+        """Receive the loss of the validation part for a decision; numbers rise."""
 
 
 def into_batches(
     chunks: Iterable[Chunk | None], batch_size: int, *, rank: int = 0, world_size: int = 1
 ) -> Iterator[Cut | None]:
-    """Full batches of `batch_size` examples for this rank; short only where a chunk ends them.
+    """Batches of `batch_size` examples for this rank; None where the next chunk is not decided.
 
-    The last batch may be short too. Where the next chunk is not decided yet, this yields None.
-
-    The examples of a step are taken from the sequence for all ranks together, then divided in
-    order. So every rank makes the same number of steps, together they consume every example once,
-    and a position means the same in a world of any size. Chunks may have gaps in their positions:
-    examples that are left out of the sequence do not make batches smaller.
+    A batch is short only at the end, and where a chunk ends it. The examples of a step are taken
+    for all ranks together, then divided in order. So every rank makes the same number of steps, and
+    a position means the same in a world of any size. Gaps in the positions of chunks do not make
+    batches smaller.
 
     Example:
         >>> from slipstream.order import InputOrder
@@ -105,7 +116,7 @@ def _take_first(left: deque[Chunk], count: int) -> tuple[Numbers, Numbers]:
 
 
 def share_of(inputs: int, rank: int, world_size: int) -> slice:
-    """One rank's share of a step with fewer examples than fit."""
+    """The share of one rank in a step that is not full."""
     start, stop = (inputs * r // world_size for r in (rank, rank + 1))
     return slice(start, stop)
 
@@ -114,22 +125,17 @@ def check_share(batch_size: int, rank: int, world_size: int) -> None:
     """Raise an error unless batch size, rank and world size fit each other."""
     if batch_size < 1:
         raise ConfigError(f"batch_size is {batch_size}; it must be at least 1.")
+    if world_size < 1:
+        raise ConfigError(f"world_size is {world_size}; it must be at least 1 (rank is {rank}).")
     if not 0 <= rank < world_size:
         ranks = "0" if world_size == 1 else f"0 to {world_size - 1}"
         raise ConfigError(
             f"rank is {rank} and world_size {world_size}; a rank of such a world is {ranks}."
-            if world_size > 0
-            else f"world_size is {world_size}; it must be at least 1 (rank is {rank})."
         )
 
 
 def joined(pieces: Sequence[Numbers], out: Array | None = None) -> Numbers:
-    """Concatenated numbers: a range if the pieces form one.
-
-    Args:
-        pieces: The numbers.
-        out: The array for the result, unless it is a range.
-    """
+    """Concatenated numbers: a range if the pieces form one, else an array (`out`, if given)."""
     ranges = [piece for piece in pieces if isinstance(piece, range)]
     if len(ranges) == len(pieces) and all(a.stop == b.start for a, b in pairwise(ranges)):
         return range(ranges[0].start, ranges[-1].stop)

@@ -14,13 +14,9 @@ ROUNDS = 6
 def permutation(n: int, keys: Array) -> Array:
     """The numbers 0 to n in an order that follows from the keys, as int64.
 
-    Rounds of keyed multiply-add and xor-shift, each of which maps the numbers below a power of
-    two onto themselves; those from n on are then left out. Several times faster than a sort of
-    random keys, and NumPy makes no promise for its own `permutation`.
-
-    Args:
-        n: How many numbers.
-        keys: `2 * ROUNDS` random numbers of 64 bits.
+    Rounds of keyed multiply-add and xor-shift map the numbers below a power of two onto themselves;
+    those from n on are left out. This is several times faster than sorting random keys, and NumPy
+    may change its own `permutation`. `keys` are `2 * ROUNDS` random numbers of 64 bits.
     """
     bits = 1
     while max(n - 1, 1) >> bits:
@@ -42,14 +38,7 @@ def permutation(n: int, keys: Array) -> Array:
 
 @compiled
 def mixed(firsts: Array, inside: Array, block: int, run: int) -> Array:
-    """The examples of some blocks, in short runs with a given order.
-
-    Args:
-        firsts: The first example of each block.
-        inside: The runs of all blocks, in their order.
-        block: Examples in a block.
-        run: Examples in a run.
-    """
+    """The examples of blocks that start at `firsts`, by runs in the order `inside`."""
     runs = block // run
     numbers = np.empty(len(inside) * run, dtype=np.int64)
     for k in range(len(inside)):

@@ -12,7 +12,7 @@ import numpy as np
 
 from slipstream.arrays import Array
 from slipstream.errors import ConfigError
-from slipstream.order.batching import Chunk, Cut, into_batches
+from slipstream.order.batching import Chunk, Cut, Numbers, into_batches
 from slipstream.order.mixing import ROUNDS, mixed, permutation
 
 RUN = 8
@@ -21,24 +21,24 @@ _CHUNK = 1 << 17
 
 @dataclass(frozen=True)
 class InputOrder:
-    """The sequence of input numbers of a run: a pure function of these arguments.
+    """The sequence of examples of a run: a pure function of these arguments.
 
-    Position p of the sequence is the p-th input to be consumed, over all epochs and by all ranks
-    together, so a position alone says where a run stands, whatever the batch or world size.
+    Position p is the p-th example to be consumed, over all epochs and by all ranks together, so a
+    position identifies the progress of a run, whatever the batch or world size.
 
-    Shuffling is by blocks, so that it also reads well from disk: blocks of consecutive inputs are
-    put in random order, and each `mixed` blocks in that order are mixed with each other, in short
-    runs of consecutive inputs, which are several times cheaper to read than inputs one by one.
+    Shuffling is by blocks, which read well from disk: blocks of consecutive examples are put in
+    random order, and each `mixed` blocks in that order are mixed with each other, in short runs of
+    consecutive examples, which are several times cheaper to read than single ones.
 
     Args:
-        rows: Inputs in the part.
-        seed: Shuffles the inputs, differently each epoch; None keeps them as they are.
-        epochs: How often every input comes.
-        start: The first input of the part that is used; older ones are left out.
-        stop: The input before which the used ones end; None uses all to the end.
-        block: Consecutive inputs that stay close together, a multiple of `run`.
+        rows: Examples in the part.
+        seed: Shuffles the examples, differently each epoch; None keeps their order.
+        epochs: How often every example is trained.
+        start: The first example of the part that is used; older ones are left out.
+        stop: The example before which the used ones end; None uses all to the end.
+        block: Consecutive examples that stay close together, a multiple of `run`.
         mixed: Blocks that are mixed with each other.
-        run: Consecutive inputs that stay together; 1 mixes every input.
+        run: Consecutive examples that stay together; 1 mixes every example.
 
     Example:
         >>> InputOrder(5, epochs=2).numbers(3, 7).tolist()
@@ -77,11 +77,11 @@ class InputOrder:
 
     @cached_property
     def per_epoch(self) -> int:
-        """Inputs in one epoch."""
+        """Examples in one epoch."""
         return (self.rows if self.stop is None else self.stop) - self.start
 
     def numbers(self, start: int, stop: int) -> Array:
-        """The input numbers at positions start to stop, as int64."""
+        """The examples at positions start to stop, as int64."""
         self._check(start, stop)
         pieces = []
         while start < stop:
@@ -98,12 +98,11 @@ class InputOrder:
         while start < len(self):
             epoch, first = divmod(start, self.per_epoch)
             last = min(first - first % _CHUNK + _CHUNK, self.per_epoch)
-            stop = start + last - first
-            as_is = self.seed is None  # then a range is enough
-            within = range(self.start + first, self.start + last)
-            numbers = within if as_is else self._within_epoch(epoch, first, last)
-            yield Chunk(range(start, stop), numbers)
-            start = stop
+            numbers: Numbers = range(self.start + first, self.start + last)
+            if self.seed is not None:
+                numbers = self._within_epoch(epoch, first, last)
+            yield Chunk(range(start, start + last - first), numbers)
+            start += last - first
 
     def cuts(
         self, position: int, batch_size: int, *, rank: int = 0, world_size: int = 1
@@ -144,8 +143,8 @@ class InputOrder:
 
     def _shuffled_blocks(self, epoch: int) -> tuple[Array, Array]:
         """The blocks of an epoch in random order, and the position at which each group begins."""
-        known = self._cache.get("blocks")
-        if known is None or known[0] != epoch:
+        known = self._cache.get("blocks", (None, None))
+        if known[0] != epoch:
             count = -(-self.per_epoch // self.block)
             blocks = self._permutation(count, epoch, 0).astype(np.int64)
             sizes = np.minimum(self.per_epoch - blocks * self.block, self.block)
@@ -154,9 +153,9 @@ class InputOrder:
         return known[1]
 
     def _mixed_group(self, epoch: int, group: int) -> Array:
-        """The input numbers of one group of blocks, mixed, counted from `start`."""
-        known = self._cache.get("group")
-        if known is None or known[0] != (epoch, group):
+        """The examples of one group of blocks, mixed, counted from `start`."""
+        known = self._cache.get("group", (None, None))
+        if known[0] != (epoch, group):
             blocks, _ = self._shuffled_blocks(epoch)
             firsts = blocks[group * self.mixed : (group + 1) * self.mixed] * self.block
             inside = self._permutation(len(firsts) * (self.block // self.run), epoch, group + 1)
@@ -169,17 +168,13 @@ class InputOrder:
 
     @cached_property
     def _cache(self) -> dict[str, Any]:
-        """The epoch and the group that were computed last: mostly they are needed again.
-
-        Several threads may read it: a key and its value are stored as one tuple.
-        """
+        """The latest epoch and group; each key is stored with its value, for other threads."""
         return {}
 
     def _permutation(self, n: int, epoch: int, stream: int) -> Array:
         """The numbers 0 to n in random order, the same for all time."""
         assert self.seed is not None, "only shuffled orders permute"
-        text = f"{self.seed}/{epoch}/{stream}".encode()
-        digest = hashlib.shake_128(text).digest(16 * ROUNDS)
+        digest = hashlib.shake_128(f"{self.seed}/{epoch}/{stream}".encode()).digest(16 * ROUNDS)
         return permutation(n, np.frombuffer(digest, dtype="<u8"))
 
 
