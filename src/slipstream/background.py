@@ -136,10 +136,9 @@ def map_in_threads(
 def low_latency_interpreter() -> Iterator[None]:
     """Shorten the waits for the interpreter lock, and collect old garbage rarely.
 
-    A thread that returns from compiled code waits for the interpreter lock as long as another
-    thread may hold it: by default as long as many steps of a GPU. A much shorter interval would
-    cost more in changes of threads. A collection of all garbage takes as long as hundreds of steps,
-    so it is far rarer here; young garbage is collected as usual.
+    By default another thread may hold the lock for as long as many steps of a GPU. A much shorter
+    interval would cost more in changes of threads. A full garbage collection takes as long as
+    hundreds of steps, so it is far rarer here; young garbage is collected as usual.
     """
     global _inside
     with _lock:

@@ -1,4 +1,4 @@
-"""The raw formats: a file for each, and a line here."""
+"""The raw formats: each has a file and a line in `FORMATS`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def log_spec(name: str, options: Mapping[str, Any]) -> LogSpec:
 
     Args:
         name: One of `FORMATS`.
-        options: What the user chose for this format; None where nothing.
+        options: The options of this format; None is the default.
 
     Example:
         >>> log_spec("criteo", {}).columns[0].name
@@ -43,11 +43,9 @@ def log_spec(name: str, options: Mapping[str, Any]) -> LogSpec:
     parameters = signature(FORMATS[name]).parameters
     for option in chosen:
         if option not in parameters:
-            takers = [f for f, make in FORMATS.items() if option in signature(make).parameters]
-            raise ConfigError(
-                f"--{option.replace('_', '-')} is not for {name} logs, only for "
-                f"{' and '.join(takers) or 'no'} logs."
-            )
+            formats = [f for f, make in FORMATS.items() if option in signature(make).parameters]
+            only, flag = " and ".join(formats) or "no", option.replace("_", "-")
+            raise ConfigError(f"--{flag} is not for {name} logs, only for {only} logs.")
     needed = [p for p, kind in parameters.items() if kind.default is kind.empty and p not in chosen]
     if needed:
         option = needed[0].replace("_", "-")

@@ -1,4 +1,4 @@
-"""What a raw log looks like: the one description that every format comes down to."""
+"""The description of a raw log, which every format returns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from slipstream.data.schema import Kind
 
 Values = Literal["hex", "int", "text", "hour"]
 Transform = Literal["log", "none", "signed-log", "sqrt"]
-TRANSFORMS = ("log", "none", "signed-log", "sqrt")
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Negatives:
 
 @dataclass(frozen=True)
 class History:
-    """What the same user did before."""
+    """Earlier examples of the same user."""
 
     user: str  # the column that names the user
     length: int  # how many earlier examples to keep at most
@@ -65,7 +64,7 @@ class History:
 
 @dataclass(frozen=True)
 class LogSpec:
-    """A raw log: which fields it has and what becomes of them."""
+    """A raw log: its fields, and how they are used."""
 
     format: str
     columns: tuple[Categorical, ...]  # in the order of the data set
@@ -84,7 +83,7 @@ class LogSpec:
 
     @property
     def used(self) -> tuple[str, ...]:
-        """The fields of the log that something is made of, each once."""
+        """The fields of the log that are read, each once."""
         names = [self.label, self.weight, self.time.field if self.time else None]
         names += [dense.name for dense in self.dense]
         names += [column.field for column in self.columns]

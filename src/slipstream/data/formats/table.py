@@ -6,23 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from slipstream.data.formats.spec import (
-    TRANSFORMS,
-    Categorical,
-    Dense,
-    History,
-    LogSpec,
-    Negatives,
-    Time,
-    Values,
-)
+import yaml
+
+from slipstream.data.formats import spec
+from slipstream.data.formats.spec import Categorical, Dense, History, LogSpec, Negatives, Time
 from slipstream.data.schema import list_kinds
 from slipstream.errors import ConfigError, did_you_mean
 
-_KEYS = (
-    *("label", "dense", "categorical", "lists", "time", "weight", "sort", "negatives"),
-    *("history", "separator", "names"),
-)
+_KEYS = "label dense categorical lists time weight sort negatives history separator names"
 
 
 def table(schema: str | Path) -> LogSpec:
@@ -30,21 +21,19 @@ def table(schema: str | Path) -> LogSpec:
     path = Path(schema)
     if not path.is_file():
         raise ConfigError(f"The schema file {path} does not exist.")
-    import yaml
-
     try:
-        given = yaml.safe_load(path.read_text(encoding="utf-8"))
+        mapping = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
-    return _Schema(str(path), given).spec()
+    return _Schema(str(path), mapping).spec()
 
 
 class _Schema:
-    """A schema file while it is read; every complaint names the file and the key."""
+    """A schema file while it is read; every error names the file and the key."""
 
-    def __init__(self, path: str, given: Any) -> None:
+    def __init__(self, path: str, mapping: Any) -> None:
         self.path = path
-        self.given = self._mapping("the schema", given, _KEYS)
+        self.schema = self._mapping("the schema", mapping, tuple(_KEYS.split()))
 
     def spec(self) -> LogSpec:
         columns = [self._column(entry, lists=False) for entry in self._list("categorical")]
@@ -52,7 +41,7 @@ class _Schema:
         if not columns:
             raise self._wrong("categorical", "names no column; a data set needs at least one")
         label, time, dense = self._name("label"), self._time(), self._dense()
-        sort = self.given.get("sort")
+        sort = self.schema.get("sort")
         if sort not in (None, False, "time"):
             raise self._wrong("sort", f"is {sort!r}; the one thing to sort by is `time`")
         if sort and time is None:
@@ -60,22 +49,17 @@ class _Schema:
         negatives = self._negatives(columns)
         if negatives is not None and label is not None:
             raise self._wrong("negatives", "are for logs of clicks only: leave out `label`")
-        names = self.given.get("names")
+        names = self.schema.get("names")
         if names is not None:
             names = tuple(self._text("names", name) for name in self._list("names"))
-        separator = self.given.get("separator")
-        if separator is not None and (
-            not isinstance(separator, str)
-            or len(separator) != 1
-            or not separator.isascii()
-            or separator in '"\n\r'
-        ):
+        separator = self.schema.get("separator")
+        good = isinstance(separator, str) and len(separator) == 1 and separator.isascii()
+        if separator is not None and (not good or separator in '"\n\r'):
             raise self._wrong("separator", f"is {separator!r}; give one ASCII character")
-        seen: set[str] = {label or "click"}
-        for name in [*(column.name for column in columns), *(entry.name for entry in dense)]:
-            if name in seen:
+        every = [label or "click", *(c.name for c in columns), *(d.name for d in dense)]
+        for name in every:
+            if every.count(name) > 1:
                 raise ConfigError(f"{self.path}: the name {name!r} is given twice.")
-            seen.add(name)
         return LogSpec(
             format="table",
             columns=tuple(columns),
@@ -95,20 +79,13 @@ class _Schema:
     def _dense(self) -> tuple[Dense, ...]:
         dense = []
         for entry in self._list("dense"):
-            keys = ("name", "transform", "missing")
-            values = {"name": entry} if isinstance(entry, str) else entry
-            values = self._mapping("dense", values, keys)
+            values = self._named("dense", entry, ("name", "transform", "missing"))
             transform = values.get("transform", "log")
-            if transform not in TRANSFORMS:
-                raise self._wrong(
-                    "dense", f"has transform {transform!r}; choose from {', '.join(TRANSFORMS)}"
-                )
+            if transform not in get_args(spec.Transform):
+                choices = ", ".join(get_args(spec.Transform))
+                raise self._wrong("dense", f"has transform {transform!r}; choose from {choices}")
             missing = values.get("missing", 0.0)
-            if (
-                not isinstance(missing, (int, float))
-                or isinstance(missing, bool)
-                or not abs(missing) < 3e38
-            ):
+            if type(missing) not in (int, float) or not abs(missing) < 3e38:
                 raise self._wrong("dense", f"has missing {missing!r}; give a finite number")
             dense.append(Dense(self._text("dense", values.get("name")), transform, float(missing)))
         return tuple(dense)
@@ -116,89 +93,83 @@ class _Schema:
     def _column(self, entry: Any, lists: bool) -> Categorical:
         where = "lists" if lists else "categorical"
         keys = ("name", "field", "table", "values") + (("kind", "split") if lists else ())
-        given = self._mapping(where, {"name": entry} if isinstance(entry, str) else entry, keys)
-        name = self._text(where, given.get("name"))
-        values = given.get("values")
-        if values is not None and values not in get_args(Values):
+        mapping = self._named(where, entry, keys)
+        name = self._text(where, mapping.get("name"))
+        values = mapping.get("values")
+        if values is not None and values not in get_args(spec.Values):
             raise self._wrong(where, f"has values {values!r}; choose from hex, int, text, hour")
         if values == "hour" and lists:
             raise self._wrong(where, "cannot have values `hour`: a list has no time of its own")
-        kind: Any = given.get("kind", "mean") if lists else "single"
+        kind: Any = mapping.get("kind", "mean") if lists else "single"
         if lists and kind not in list_kinds():
             raise self._wrong(where, f"has kind {kind!r}; choose from {', '.join(list_kinds())}")
-        split = given.get("split", " ") if lists else None
+        split = mapping.get("split", " ") if lists else None
         if lists and (not isinstance(split, str) or not split):
             raise self._wrong(where, f"has split {split!r}; give the text between two values")
-        field = self._text(where, given.get("field", name))
+        field = self._text(where, mapping.get("field", name))
         if values == "hour":
             time = self._time()
             if time is None:
                 raise self._wrong(where, f"{name!r} is an hour, but there is no time")
             field = time.field
-        table_name = self._text(where, given.get("table", name))
+        table_name = self._text(where, mapping.get("table", name))
         return Categorical(name, field, table_name, values, kind, split)
 
     def _time(self) -> Time | None:
-        given = self.given.get("time")
-        if given is None:
-            return None
-        if isinstance(given, str):
-            return Time(given)
-        given = self._mapping("time", given, ("field", "format"))
-        field = self._text("time", given.get("field"))
-        return Time(field, self._text("time", given.get("format", "unix")))
+        mapping = self.schema.get("time")
+        if mapping is None or isinstance(mapping, str):
+            return None if mapping is None else Time(mapping)
+        self._mapping("time", mapping, ("field", "format"))
+        field = self._text("time", mapping.get("field"))
+        return Time(field, self._text("time", mapping.get("format", "unix")))
 
     def _negatives(self, columns: Sequence[Categorical]) -> Negatives | None:
-        if self.given.get("negatives") is None:
+        if (mapping := self.schema.get("negatives")) is None:
             return None
-        keys = ("per_positive", "from", "seed")
-        given = self._mapping("negatives", self.given["negatives"], keys)
-        each = self._whole("negatives", "per_positive", given.get("per_positive"), 1)
-        drawn = self._columns("negatives", "from", given.get("from"), columns)
-        return Negatives(each, drawn, self._whole("negatives", "seed", given.get("seed", 0), 0))
+        self._mapping("negatives", mapping, ("per_positive", "from", "seed"))
+        each = self._whole("negatives", "per_positive", mapping.get("per_positive"), 1)
+        drawn = self._columns("negatives", "from", mapping.get("from"), columns)
+        return Negatives(each, drawn, self._whole("negatives", "seed", mapping.get("seed", 0), 0))
 
     def _history(
         self, columns: Sequence[Categorical], negatives: Negatives | None
     ) -> History | None:
-        if self.given.get("history") is None:
+        if (mapping := self.schema.get("history")) is None:
             return None
-        given = self._mapping("history", self.given["history"], ("user", "length", "of"))
-        length = self._whole("history", "length", given.get("length"), 1)
-        users = self._columns("history", "user", given.get("user"), columns)
+        self._mapping("history", mapping, ("user", "length", "of"))
+        length = self._whole("history", "length", mapping.get("length"), 1)
+        users = self._columns("history", "user", mapping.get("user"), columns)
         if len(users) != 1:
             raise self._wrong("history", f"has {len(users)} columns as user; give one")
-        (user,) = users
-        if given.get("of") is None and negatives is None:
+        of = mapping.get("of")
+        if of is None and negatives is None:
             raise self._wrong("history", "needs `of`: the columns whose earlier values to keep")
-        of = given["of"] if given.get("of") is not None else list(negatives.columns)  # type: ignore[union-attr]
-        kept = self._columns("history", "of", of, columns)
-        return History(user, length, {name: f"{name}_history" for name in kept})
+        if of is None and negatives is not None:
+            of = list(negatives.columns)
+        names = self._columns("history", "of", of, columns)
+        return History(users[0], length, {name: f"{name}_history" for name in names})
 
     def _columns(
-        self, where: str, key: str, given: Any, columns: Sequence[Categorical]
+        self, where: str, key: str, value: Any, columns: Sequence[Categorical]
     ) -> tuple[str, ...]:
-        names = given if isinstance(given, list) else [given]
+        names = value if isinstance(value, list) else [value]
         if not names:
             raise self._wrong(where, f"has {key} without a column; name at least one")
         known = [column.name for column in columns if column.kind == "single"]
         for name in names:
             if name not in known:
-                hint = did_you_mean(str(name), known)
-                raise self._wrong(
-                    where, f"has {key} {name!r}, which is no categorical column", hint
-                )
+                problem = f"has {key} {name!r}, which is no categorical column"
+                raise self._wrong(where, problem, did_you_mean(str(name), known))
         return tuple(names)
 
     def _list(self, key: str) -> list[Any]:
-        given = self.given.get(key)
-        if given is None:
-            return []
-        if not isinstance(given, list):
-            raise self._wrong(key, f"is {given!r}; give a list")
-        return given
+        entries = [] if self.schema.get(key) is None else self.schema[key]
+        if not isinstance(entries, list):
+            raise self._wrong(key, f"is {entries!r}; give a list")
+        return entries
 
     def _name(self, key: str) -> str | None:
-        return None if self.given.get(key) is None else self._text(key, self.given[key])
+        return None if self.schema.get(key) is None else self._text(key, self.schema[key])
 
     def _text(self, key: str, value: Any) -> str:
         if not isinstance(value, str) or not value:
@@ -210,13 +181,16 @@ class _Schema:
             raise self._wrong(where, f"has {key} {value!r}; give a whole number from {least} on")
         return value
 
-    def _mapping(self, where: str, given: Any, keys: tuple[str, ...]) -> dict[str, Any]:
-        if not isinstance(given, dict):
-            raise ConfigError(f"{self.path}: {where} is {given!r}; give `key: value` lines.")
-        for key in given:
+    def _named(self, where: str, entry: Any, keys: tuple[str, ...]) -> dict[str, Any]:
+        return self._mapping(where, {"name": entry} if isinstance(entry, str) else entry, keys)
+
+    def _mapping(self, where: str, mapping: Any, keys: tuple[str, ...]) -> dict[str, Any]:
+        if not isinstance(mapping, dict):
+            raise ConfigError(f"{self.path}: {where} is {mapping!r}; give `key: value` lines.")
+        for key in mapping:
             if key not in keys:
                 raise self._wrong(where, f"has no key {key!r}", did_you_mean(str(key), keys))
-        return given
+        return mapping
 
     def _wrong(self, key: str, what: str, hint: str = "") -> ConfigError:
         return ConfigError(f"{self.path}: {key} {what}.{hint}")

@@ -1,4 +1,4 @@
-"""Taobao UserBehavior: events, of which each is a click on the next item of its user."""
+"""Taobao UserBehavior: each event is a click on the next item of its user."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ def taobao(history: int = 20, negatives: int = 1, seed: int = 0) -> LogSpec:
     """Comma-separated without a header: user, item, category, behaviour, Unix time.
 
     Args:
-        history: How many earlier items of the user an input keeps at most.
-        negatives: How many items that were not the next one to make inputs of, for each event.
-        seed: Of the draws of those.
+        history: How many earlier items of the user an example keeps at most.
+        negatives: For each event, how many examples with another item to add.
+        seed: Seed of the drawn items.
     """
-    drawn = ("item", "category")
+    drawn, names = ("item", "category"), {"item": "items", "category": "categories"}
     return LogSpec(
         format="taobao",
         columns=tuple(Categorical(name, name, name, "int") for name in ("user", *drawn)),
@@ -23,7 +23,5 @@ def taobao(history: int = 20, negatives: int = 1, seed: int = 0) -> LogSpec:
         separator=",",
         sort=True,
         negatives=Negatives(negatives, drawn, seed) if negatives else None,
-        history=History("user", history, {"item": "items", "category": "categories"})
-        if history
-        else None,
+        history=History("user", history, names) if history else None,
     )
