@@ -25,7 +25,7 @@ def batches_of(rows, sizes, capacity, draw, at_once=1):
         some = sizes[first : first + at_once]
         block = torch.from_numpy(whole[first : first + at_once])
         inputs = torch.arange(block.shape[0] * capacity).view(-1, capacity)
-        together = ReadBlock({"ids": block, "numbers": inputs}, sum(some), len(some))
+        together = ReadBlock({"ids": block, "example_numbers": inputs}, sum(some), len(some))
         for column, size in enumerate(rows):
             skewed = draw.random(n) ** 4 * size
             ids[:n, column] = skewed.astype(np.int32)

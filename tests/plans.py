@@ -87,7 +87,7 @@ def plan_of(
     groups = placement.plan(padded(ids.astype(np.int32)), listed, n, masks=masks)
     return Plan(
         step=step,
-        numbers=padded(np.arange(n), -1),
+        example_numbers=padded(np.arange(n), -1),
         n_valid=n,
         next_position=n,
         labels=padded(labels.astype(np.float64)),

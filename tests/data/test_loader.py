@@ -37,7 +37,7 @@ def assert_batch_holds(batch, part, numbers):
     """The batch holds exactly these inputs, and padding behind them."""
     n = len(numbers)
     assert batch.n_valid == n
-    assert batch.numbers.tolist() == [*numbers, *[-1] * (batch.capacity - n)]
+    assert batch.example_numbers.tolist() == [*numbers, *[-1] * (batch.capacity - n)]
     for place, number in enumerate(numbers):
         run = _expected(part, number)
         assert batch.labels[place] == run.labels[0]
@@ -70,7 +70,7 @@ def test_batches_hold_the_inputs_that_the_order_says(
     with tempfile.TemporaryDirectory() as folder:
         part = dataset.save(Path(folder) / "set", rows_per_shard=rows_per_shard).train
         order = InputOrder(len(part), seed=seed, epochs=epochs, block=8, mixed=2)
-        everything = order.numbers(0, len(order))
+        everything = order.example_numbers(0, len(order))
         seen = 0
         with Loader(part, batch_size, order=order, rank=rank, world_size=2) as loader:
             for batch in loader:
@@ -87,9 +87,11 @@ def test_a_part_of_many_shards_is_read_right(part, seed, batch_size):
     order = InputOrder(len(part), seed=seed)
     with Loader(part, batch_size, order=order) as loader:
         batches = list(loader)
-    numbers = torch.cat([batch.numbers[: batch.n_valid] for batch in batches])
-    np.testing.assert_array_equal(numbers.numpy(), order.numbers(0, len(order)))
-    assert_batch_holds(batches[-1], part, batches[-1].numbers[: batches[-1].n_valid].tolist())
+    numbers = torch.cat([batch.example_numbers[: batch.n_valid] for batch in batches])
+    np.testing.assert_array_equal(numbers.numpy(), order.example_numbers(0, len(order)))
+    assert_batch_holds(
+        batches[-1], part, batches[-1].example_numbers[: batches[-1].n_valid].tolist()
+    )
 
 
 @given(
@@ -132,7 +134,7 @@ def test_state_at_any_input_resumes_exactly_there(order, cuts, worlds, steps):
             for loader in loaders:
                 batch = next(loader, None)
                 if batch is not None:
-                    numbers += batch.numbers[: batch.n_valid].tolist()
+                    numbers += batch.example_numbers[: batch.n_valid].tolist()
         states = [loader.state_dict() for loader in loaders]
         assert all(state == states[0] for state in states)
         for loader in loaders:
@@ -141,7 +143,7 @@ def test_state_at_any_input_resumes_exactly_there(order, cuts, worlds, steps):
 
     first, state = read({"position": 0}, cuts[0], worlds[0], min(steps, 5))
     rest, _ = read(state, cuts[1], worlds[1], -(-len(order) // (cuts[1] * worlds[1])))
-    assert first + rest == order.numbers(0, len(order)).tolist()
+    assert first + rest == order.example_numbers(0, len(order)).tolist()
 
 
 def test_no_input_is_missed_after_an_error_that_was_survived(part, monkeypatch):
@@ -157,7 +159,7 @@ def test_no_input_is_missed_after_an_error_that_was_survived(part, monkeypatch):
     loader, numbers, errors = Loader(part, 500, ahead=3), [], 0
     while loader.position < len(part):
         try:
-            numbers += next(loader).numbers.tolist()
+            numbers += next(loader).example_numbers.tolist()
         except OSError:
             errors += 1
     assert errors >= 1
@@ -184,16 +186,18 @@ def test_ranges_are_read_as_the_numbers_in_them(data):
     rows = len(dataset.train)
     cuts = []
     for _ in range(data.draw(st.integers(1, 4))):
-        end = cuts[-1].numbers.stop if cuts else 0
+        end = cuts[-1].example_numbers.stop if cuts else 0
         start = end if data.draw(st.booleans()) else data.draw(st.integers(0, rows))
         stop = data.draw(st.integers(start, min(start + 5, rows)))
         cuts.append(Cut(range(start, stop), 0))
-        if len(cuts[-1].numbers) < 5:  # only the last may be short
+        if len(cuts[-1].example_numbers) < 5:  # only the last may be short
             break
-    numbers = [cut._replace(numbers=np.array(cut.numbers, dtype=np.int64)) for cut in cuts]
+    numbers = [
+        cut._replace(example_numbers=np.array(cut.example_numbers, dtype=np.int64)) for cut in cuts
+    ]
     reader = BatchReader(dataset.train, 5, at_once=4)
     for own_values, other in zip(reader.read(cuts), reader.read(numbers), strict=True):
-        for name in ("numbers", "labels", "weights", "dense", "ids"):
+        for name in ("example_numbers", "labels", "weights", "dense", "ids"):
             assert torch.equal(getattr(own_values, name), getattr(other, name)), name
 
 
@@ -243,10 +247,10 @@ def test_peeking_shows_the_coming_batches_and_consumes_none(part):
     with Loader(part, 700) as loader:
         first = next(loader)
         window = loader.peek(3)
-        assert [batch.numbers[0].item() for batch in window] == [700, 1400, 2100]
+        assert [batch.example_numbers[0].item() for batch in window] == [700, 1400, 2100]
         assert next(loader) is window[0]
         assert len(loader.peek(99)) == 6
-        assert first.numbers[0] == 0
+        assert first.example_numbers[0] == 0
 
 
 def test_iterating_a_second_time_is_an_error_that_says_what_to_do(part):
@@ -336,7 +340,7 @@ def test_who_waits_for_an_order_reads_as_many_batches_at_once_whenever_they_are_
     with Loader(part, 500, order=order, ahead=6, at_once=4, wait=order.wait) as loader:
         batches = list(loader)
     assert order.waited == 10 - 3, "no more than it takes"
-    assert torch.cat([entry.numbers for entry in batches]).tolist() == list(range(5000))
+    assert torch.cat([entry.example_numbers for entry in batches]).tolist() == list(range(5000))
     assert [entry.place for entry in batches] == [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]
     order = Deciding(len(part))
     with Loader(part, 500, order=order) as loader, pytest.raises(SlipstreamError, match="decided"):

@@ -49,7 +49,7 @@ def test_page_locked_memory_is_asked_for_before_it_is_needed(part, monkeypatch):
     assert sizes == [reader._memory._size] * 3
 
 
-@pytest.mark.parametrize("name", ["labels", "ids", "numbers"])
+@pytest.mark.parametrize("name", ["labels", "ids", "example_numbers"])
 def test_a_tensor_that_is_kept_is_not_written_again(part, monkeypatch, name):
     monkeypatch.setattr(batch_module, "_INPUTS_AT_ONCE", 1)
     keep, copies = [], []
@@ -83,8 +83,8 @@ def test_pinned_batches_copied_without_waiting_arrive_whole(part):
         moved.append(batch.to("cuda", non_blocking=True))
         del batch
     torch.cuda.synchronize()
-    numbers = torch.cat([batch.numbers[: batch.n_valid] for batch in moved]).cpu().numpy()
-    np.testing.assert_array_equal(numbers, order.numbers(0, len(order)))
+    numbers = torch.cat([batch.example_numbers[: batch.n_valid] for batch in moved]).cpu().numpy()
+    np.testing.assert_array_equal(numbers, order.example_numbers(0, len(order)))
     ids = np.concatenate([run.ids for run in part.runs(0, len(part))])
     got = torch.cat([batch.ids[: batch.n_valid] for batch in moved]).cpu().numpy()
     np.testing.assert_array_equal(got, ids[numbers])

@@ -62,7 +62,7 @@ def test_wherever_a_batch_is_cut_it_trains_as_a_whole_in_float64(split, model, o
         plain.update(one)
         assert said.loss == pytest.approx(wanted.loss, abs=1e-9)
         n = two.n_valid
-        logits = said.logits[:n][two.numbers[:n].argsort()]
+        logits = said.logits[:n][two.example_numbers[:n].argsort()]
         close = {"rtol": 1e-9, "atol": 1e-9}
         torch.testing.assert_close(logits, wanted.logits[:n], **close)
         for left, right in zip(engine.tables.stores, plain.tables.stores, strict=True):

@@ -47,7 +47,7 @@ def walk(order, position, batch_size, losses, decisions=(), world=1):
             return result, decided
         assert None not in step, "each step waits for one decision at most, which is reported"
         position = step[0].next_position
-        result.append((np.concatenate([cut.numbers for cut in step]).tolist(), position))
+        result.append((np.concatenate([cut.example_numbers for cut in step]).tolist(), position))
 
 
 @given(
@@ -101,8 +101,8 @@ def end_of(order, number):
 
 def test_in_the_middle_of_a_batch_the_rest_of_it_comes():
     order = Apart(InputOrder(20), hot, 20, Rates())
-    whole = [cut.numbers.tolist() for cut in order.cuts(0, 6)]
-    rest = [cut.numbers.tolist() for cut in order.cuts(2, 6)]
+    whole = [cut.example_numbers.tolist() for cut in order.cuts(0, 6)]
+    rest = [cut.example_numbers.tolist() for cut in order.cuts(2, 6)]
     assert rest == [whole[0][2:], *whole[1:]]
 
 
@@ -110,7 +110,7 @@ def test_a_segment_has_at_most_one_short_batch_of_each_kind():
     steps = list(Apart(InputOrder(1000), hot, 200, Rates(9)).cuts(0, 16))
     for segment in range(5):
         sizes = [
-            (len(cut.numbers), bool(hot(cut.numbers)[0]))
+            (len(cut.example_numbers), bool(hot(cut.example_numbers)[0]))
             for cut in steps
             if segment * 200 < cut.next_position <= segment * 200 + 200
         ]
@@ -125,7 +125,7 @@ def test_the_lower_the_rate_the_more_often_the_kinds_change(rate, changes):
             return rate
 
     half = Apart(InputOrder(200), lambda numbers: numbers % 2 == 0, 200, Fixed())
-    kinds = [int(cut.numbers[0]) % 2 for cut in half.cuts(0, 10)]
+    kinds = [int(cut.example_numbers[0]) % 2 for cut in half.cuts(0, 10)]
     assert sum(item != two for item, two in pairwise(kinds)) == changes
 
 
@@ -157,7 +157,7 @@ def test_at_a_fixed_rate_of_100_all_cold_inputs_of_an_epoch_come_first_and_no_lo
     steps, decided = walk(order, 0, 7, Loss(0))
     assert decided == []
     for epoch in range(2):
-        numbers = base.numbers(50 * epoch, 50 * epoch + 50)
+        numbers = base.example_numbers(50 * epoch, 50 * epoch + 50)
         own = [
             item for batch, end in steps if 50 * epoch < end <= 50 * epoch + 50 for item in batch
         ]
@@ -170,6 +170,6 @@ def test_a_long_run_of_one_kind_makes_full_batches_up_to_its_last():
     base = InputOrder(100_000)
     cuts = list(Apart(base, hot, 100_000, Rates(fixed=100)).cuts(0, 999))
     cold = int((~hot(np.arange(100_000))).sum())
-    sizes = [len(cut.numbers) for cut in cuts]
+    sizes = [len(cut.example_numbers) for cut in cuts]
     wanted = [999] * (cold // 999) + [cold % 999] + [999] * ((100_000 - cold) // 999)
     assert sizes == [*wanted, (100_000 - cold) % 999]

@@ -12,7 +12,7 @@ from slipstream.order import Chunk, as_array, example_number, into_batches
 
 @given(order=orders())
 def test_every_epoch_holds_every_input_once(order):
-    numbers = order.numbers(0, len(order)).reshape(order.epochs, order.per_epoch)
+    numbers = order.example_numbers(0, len(order)).reshape(order.epochs, order.per_epoch)
     for epoch in numbers:
         assert sorted(epoch.tolist()) == list(range(order.start, order.start + order.per_epoch))
 
@@ -22,7 +22,7 @@ def test_any_stretch_of_an_order_is_that_stretch_of_the_whole(order, data):
     start = data.draw(st.integers(0, len(order)))
     stop = data.draw(st.integers(start, len(order)))
     np.testing.assert_array_equal(
-        order.numbers(start, stop), order.numbers(0, len(order))[start:stop]
+        order.example_numbers(start, stop), order.example_numbers(0, len(order))[start:stop]
     )
 
 
@@ -42,7 +42,7 @@ def test_two_worlds_of_different_size_together_read_every_input_once(order, batc
     half = steps[: len(steps) // 2]
     position = half[-1][0].next_position if half else 0
     rest = _read(order, position, batch_size + 3, sizes[1])
-    numbers = [cut.numbers for step in half + rest for cut in step]
+    numbers = [cut.example_numbers for step in half + rest for cut in step]
     read = np.concatenate(numbers) if numbers else np.empty(0, dtype=int)
     times = np.bincount(read - order.start, minlength=order.per_epoch)
     np.testing.assert_array_equal(times, order.epochs)
@@ -52,15 +52,15 @@ def test_two_worlds_of_different_size_together_read_every_input_once(order, batc
 def test_batches_are_the_inputs_at_their_positions(order, data):
     position = data.draw(st.integers(0, len(order) + 2))
     for cut in order.cuts(position, data.draw(st.integers(1, 50))):
-        wanted = order.numbers(position, cut.next_position)
-        np.testing.assert_array_equal(as_array(cut.numbers), wanted)
+        wanted = order.example_numbers(position, cut.next_position)
+        np.testing.assert_array_equal(as_array(cut.example_numbers), wanted)
         position = cut.next_position
     assert position >= len(order)
 
 
 def test_inputs_as_they_are_come_as_ranges_but_where_an_epoch_ends():
     order = InputOrder(3 << 17, epochs=2)
-    kinds = [isinstance(cut.numbers, range) for cut in order.cuts(0, 100_000)]
+    kinds = [isinstance(cut.example_numbers, range) for cut in order.cuts(0, 100_000)]
     assert kinds == [True, True, True, False, True, True, True, True]
 
 
@@ -74,9 +74,9 @@ def test_a_position_before_the_first_is_an_error(seed):
 def test_only_the_last_batch_is_short_and_ranks_share_it_evenly(order, batch_size, world_size):
     steps = _read(order, 0, batch_size, world_size)
     for step in steps[:-1]:
-        assert [len(cut.numbers) for cut in step] == [batch_size] * world_size
+        assert [len(cut.example_numbers) for cut in step] == [batch_size] * world_size
     if steps:
-        sizes = [len(cut.numbers) for cut in steps[-1]]
+        sizes = [len(cut.example_numbers) for cut in steps[-1]]
         assert max(sizes) - min(sizes) <= 1
         assert steps[-1][0].next_position == len(order)
 
@@ -96,23 +96,25 @@ def test_positions_that_are_ranges_give_the_batches_of_those_that_are_not(pieces
     both = (list(into_batches(item, batch_size)) for item in (own_values, other_values))
     for item, other in zip(*both, strict=True):
         assert item.next_position == other.next_position
-        np.testing.assert_array_equal(item.numbers, other.numbers)
+        np.testing.assert_array_equal(item.example_numbers, other.example_numbers)
 
 
 def test_gaps_in_the_sequence_do_not_make_batches_smaller():
     keep = [np.arange(start, start + 10)[::3] for start in range(0, 100, 10)]
     cuts = list(into_batches((Chunk(k, k + 1000) for k in keep), 7))
     everything = np.concatenate(keep)
-    assert [len(cut.numbers) for cut in cuts] == [7] * 5 + [5]
-    np.testing.assert_array_equal(np.concatenate([c.numbers for c in cuts]), everything + 1000)
+    assert [len(cut.example_numbers) for cut in cuts] == [7] * 5 + [5]
+    np.testing.assert_array_equal(
+        np.concatenate([c.example_numbers for c in cuts]), everything + 1000
+    )
     assert [cut.next_position for cut in cuts[:2]] == [everything[6] + 1, everything[13] + 1]
 
 
 def test_shuffled_orders_differ_by_seed_and_epoch_and_mix_well():
     rows = 1 << 16
     order = InputOrder(rows, seed=1, epochs=2)
-    first, second = order.numbers(0, rows), order.numbers(rows, 2 * rows)
-    other = InputOrder(rows, seed=2).numbers(0, rows)
+    first, second = order.example_numbers(0, rows), order.example_numbers(rows, 2 * rows)
+    other = InputOrder(rows, seed=2).example_numbers(0, rows)
     for item, two in ((first, second), (first, other)):
         assert abs(np.corrcoef(item, two)[0, 1]) < 0.02
         assert np.mean(item == two) < 0.001
@@ -121,7 +123,7 @@ def test_shuffled_orders_differ_by_seed_and_epoch_and_mix_well():
 
 
 def test_a_shuffled_order_is_the_same_for_all_time():
-    numbers = InputOrder(100, seed=7, epochs=2, block=16, mixed=2, run=4).numbers(90, 110)
+    numbers = InputOrder(100, seed=7, epochs=2, block=16, mixed=2, run=4).example_numbers(90, 110)
     assert numbers.tolist() == [
         62, 63, 48, 49, 50, 51, 52, 53, 54, 55,
         56, 57, 58, 59, 80, 81, 82, 83, 92, 93,
@@ -132,7 +134,7 @@ def test_a_shuffled_order_is_the_same_for_all_time():
 def test_a_part_of_a_log_comes_in_the_order_of_a_log_that_is_only_that_part(order):
     alone = replace(order, rows=order.per_epoch, start=0, stop=None)
     np.testing.assert_array_equal(
-        order.numbers(0, len(order)), order.start + alone.numbers(0, len(alone))
+        order.example_numbers(0, len(order)), order.start + alone.example_numbers(0, len(alone))
     )
 
 
@@ -160,7 +162,7 @@ def test_impossible_arguments_are_named(wrong, word):
 
 def test_a_position_outside_the_order_is_an_error():
     with pytest.raises(ConfigError, match="do not lie within"):
-        InputOrder(10).numbers(5, 11)
+        InputOrder(10).example_numbers(5, 11)
 
 
 @pytest.mark.parametrize(("rank", "world_size"), [(2, 2), (-1, 1), (0, 0)])
@@ -171,7 +173,7 @@ def test_a_rank_outside_its_world_is_an_error(rank, world_size):
 
 def test_another_thread_that_asks_in_between_changes_no_answer():
     order = InputOrder(3000, epochs=2, seed=3, block=64, mixed=4)
-    wanted, requests = order.numbers(0, 6000), []
+    wanted, requests = order.example_numbers(0, 6000), []
 
     class Interrupted(dict):
         """Another thread asks for the inputs of another epoch whenever something is looked up."""
@@ -180,10 +182,13 @@ def test_another_thread_that_asks_in_between_changes_no_answer():
             actual = super().get(key)
             if not requests:
                 requests.append(key)
-                order.numbers(4000, 4100)
+                order.example_numbers(4000, 4100)
                 requests.clear()
             return actual
 
     order.__dict__["_kept"] = Interrupted()
     for start in range(0, 3000, 100):
-        assert order.numbers(start, start + 100).tolist() == wanted[start : start + 100].tolist()
+        assert (
+            order.example_numbers(start, start + 100).tolist()
+            == wanted[start : start + 100].tolist()
+        )

@@ -56,7 +56,9 @@ def test_examples_are_trained_with_the_chances_that_their_offset_corrects(part, 
         twin.labels[:] = label
         trained_share = np.zeros(20)
         for epoch in range(EPOCHS):
-            candidates = Candidates(twin, uniform(9, "twin", twin.numbers, epoch), twin.numbers)
+            candidates = Candidates(
+                twin, uniform(9, "twin", twin.example_numbers, epoch), twin.example_numbers
+            )
             trained_share += ~(rule.score(decision.row_scores, candidates) < decision.threshold)
         chances[label] = trained_share / EPOCHS
     own = np.where(accesses.labels > 0, chances[1.0], chances[0.0])

@@ -67,7 +67,7 @@ def test_every_example_is_trained_or_skipped_once_and_batches_are_full(
     steps = walk(arranged(base, kind), batch_size, world=world, most=most)
     seen, sizes = [], []
     for cuts, (position, _, _) in steps:
-        trained = np.concatenate([cut.numbers for cut in cuts])
+        trained = np.concatenate([cut.example_numbers for cut in cuts])
         seen += trained.tolist() + cuts[0].skipped.tolist()
         sizes.append(len(trained))
         assert len(seen) == position == cuts[0].next_position
@@ -94,7 +94,7 @@ def test_resumed_at_any_step_the_same_batches_follow(base, kind, batch_size, sto
     rest = walk(arranged(base, kind), batch_size, start=whole[stop][1], most=most)
     assert len(rest) == len(whole) - stop - 1
     for ((each,), _), ((other,), _) in zip(whole[stop + 1 :], rest, strict=True):
-        assert each.numbers.tolist() == other.numbers.tolist()
+        assert each.example_numbers.tolist() == other.example_numbers.tolist()
         assert each.skipped.tolist() == other.skipped.tolist()
         assert each.next_position == other.next_position
         assert each.decision == other.decision
@@ -128,7 +128,7 @@ def test_a_batch_that_is_read_too_far_ahead_waits_for_its_decision():
     cuts = SkippingOrder(InputOrder(100), judge, decisions).cuts(0, 10)
     assert [next(cuts) is None for _ in range(5)] == [False, False, False, True, True]
     decisions.done = 1
-    assert next(cuts).numbers.tolist() == list(range(30, 40))
+    assert next(cuts).example_numbers.tolist() == list(range(30, 40))
 
 
 def test_a_loader_that_begins_anew_has_the_same_decisions():
@@ -143,7 +143,10 @@ def test_a_loader_that_begins_anew_has_the_same_decisions():
     again = order.cuts(ahead[0].next_position, 10)
     for each in ahead[1:]:
         other = next(again)
-        assert (each.numbers.tolist(), each.decision) == (other.numbers.tolist(), other.decision)
+        assert (each.example_numbers.tolist(), each.decision) == (
+            other.example_numbers.tolist(),
+            other.decision,
+        )
 
 
 def test_where_all_are_skipped_a_batch_without_examples_uses_them_up():
@@ -151,7 +154,7 @@ def test_where_all_are_skipped_a_batch_without_examples_uses_them_up():
     decisions.take(10, {})
     decisions.done = 100
     (cut,) = SkippingOrder(InputOrder(50), judge, decisions).cuts(0, 10)
-    assert len(cut.numbers) == 0
+    assert len(cut.example_numbers) == 0
     assert len(cut.skipped) == cut.next_position == 50
 
 
@@ -162,7 +165,7 @@ def test_where_all_are_skipped_a_decision_comes_before_too_many_are():
     cuts = SkippingOrder(InputOrder(300), judge, decisions, most=20).cuts(0, 10)
     used = []
     for cut in cuts:
-        used.append((len(cut.numbers), cut.next_position))
+        used.append((len(cut.example_numbers), cut.next_position))
         decisions.done += 1
         if len(used) == 2:
             decisions.take(0, {})  # trains all
@@ -180,5 +183,5 @@ def test_with_nothing_to_skip_the_batches_are_those_of_the_order(kind):
     decisions = Decisions(lag=10**6)
     both = zip(plain.cuts(0, 16), SkippingOrder(order, judge, decisions).cuts(0, 16), strict=True)
     for each, other in both:
-        assert each.numbers.tolist() == other.numbers.tolist()
+        assert each.example_numbers.tolist() == other.example_numbers.tolist()
         assert each.next_position == other.next_position

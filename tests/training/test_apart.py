@@ -55,7 +55,7 @@ def test_no_batch_mixes_hot_and_cold_inputs():
     tier_sizes = tier_sizes_of(keys, model.layout, dataset)
     order = build.run_order(keys, model.layout, dataset, tier_sizes)
     hot = order._hot
-    kinds = [hot(cut.numbers) for cut in iter(order.cuts(0, 16).__next__, None)]
+    kinds = [hot(cut.example_numbers) for cut in iter(order.cuts(0, 16).__next__, None)]
     assert any(kind.all() for kind in kinds)
     assert any(not kind.any() for kind in kinds)
     assert all(kind.all() or not kind.any() for kind in kinds)

@@ -32,7 +32,7 @@ def test_every_order_has_the_examples_of_the_part_and_no_others(kind, shuffle):
     order = build.run_order(keys, layout, data, tier_sizes_of(keys, layout, data))
     numbers = []
     for cut in order.cuts(0, 16):
-        numbers += list(cut.numbers)
+        numbers += list(cut.example_numbers)
         if (number := order.pending_decision(cut.next_position)) is not None:
             order.report_loss(number, 0.5)
     assert sorted(numbers) == sorted([*range(120, 400)] * 2)

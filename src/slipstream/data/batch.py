@@ -58,7 +58,7 @@ class ReadBlock:
     def some(self, first: int, count: int) -> ReadBlock:
         """The block of `count` of the batches, without the result of `on_read`."""
         tensors = {name: tensor[first : first + count] for name, tensor in self.tensors.items()}
-        capacity = self.tensors["numbers"].shape[1]
+        capacity = self.tensors["example_numbers"].shape[1]
         inputs = self.inputs - first * capacity
         return ReadBlock(tensors, min(max(inputs, 0), count * capacity), count)
 
@@ -68,7 +68,7 @@ class Batch:
     """Up to `capacity` examples; the places after the first `n_valid` are padding.
 
     Args:
-        numbers: The number of each example in its part; -1 in padding.
+        example_numbers: The number of each example in its part; -1 in padding.
         labels: float32 `[capacity]`; 0 in padding.
         weights: float32 `[capacity]`; 1 unless the data set has weights, 0 in padding.
         dense: float32 `[capacity, dense values]`; 0 in padding.
@@ -85,7 +85,7 @@ class Batch:
         place: Its position among them.
     """
 
-    numbers: Tensor
+    example_numbers: Tensor
     labels: Tensor
     weights: Tensor
     dense: Tensor
@@ -139,7 +139,7 @@ class BatchReader:
         self.part, self.capacity, self.pin_memory = part, capacity, pin_memory
         self.at_once = at_once or max(1, _INPUTS_AT_ONCE // capacity)
         stored = fixed_fields(part.schema)
-        always = {"numbers": Field(np.dtype("<i8")), "weights": Field(np.dtype("<f4"))}
+        always = {"example_numbers": Field(np.dtype("<i8")), "weights": Field(np.dtype("<f4"))}
         self._fields = {**always, **stored}
         self._stored = list(stored)
         self._starts: dict[str, int] = {}
@@ -152,16 +152,16 @@ class BatchReader:
 
     def read(self, cuts: Sequence[Cut]) -> list[Batch]:
         """Read the examples of up to `at_once` cuts as batches; only the last may be short."""
-        n, padded = sum(len(cut.numbers) for cut in cuts), len(cuts) * self.capacity
+        n, padded = sum(len(cut.example_numbers) for cut in cuts), len(cuts) * self.capacity
         whole, arrays = self._carved(len(cuts))
-        gather = self._gather(cuts, arrays["numbers"][:n])
+        gather = self._gather(cuts, arrays["example_numbers"][:n])
         for name, array in arrays.items():
             if name in self._stored:
                 gather.fixed(name, array[:n])
             elif name == "weights":
                 array[:n] = 1
             if n < padded:
-                array[n:] = -1 if name == "numbers" else 0
+                array[n:] = -1 if name == "example_numbers" else 0
         read_block = ReadBlock(whole, n, len(cuts))
         if self._on_read is not None:
             read_block = replace(read_block, seen=self._on_read(read_block))
@@ -175,7 +175,7 @@ class BatchReader:
                     Batch,
                     **{name: some[number] for name, some in tensors.items()},
                     lists={k: self._list(v, start, min(n, stop)) for k, v in lists.items()},
-                    n_valid=len(cut.numbers),
+                    n_valid=len(cut.example_numbers),
                     next_position=cut.next_position,
                     logit_offset=self._offset(cut),
                     skipped=cut.skipped,
@@ -192,7 +192,7 @@ class BatchReader:
 
     def _gather(self, cuts: Sequence[Cut], numbers: Array) -> Gather:
         """How to read the examples of cuts; writes their numbers one behind the other."""
-        whole = joined([cut.numbers for cut in cuts], out=numbers)
+        whole = joined([cut.example_numbers for cut in cuts], out=numbers)
         if isinstance(whole, range):
             count_up(numbers, whole.start)
             return Gather.between(self.part, whole.start, whole.stop)
@@ -226,7 +226,7 @@ class BatchReader:
         if cut.logit_offset is None:
             return None
         offset = torch.zeros(self.capacity, pin_memory=self.pin_memory)
-        offset.numpy()[: len(cut.numbers)] = cut.logit_offset
+        offset.numpy()[: len(cut.example_numbers)] = cut.logit_offset
         return offset
 
     def _list(self, ragged: Ragged, start: int, stop: int) -> ListBatch:

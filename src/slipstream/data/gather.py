@@ -39,7 +39,7 @@ class Gather:
     """How to read some examples: worked out once, used for every array."""
 
     part: Part
-    numbers: Array | None  # None where the examples are consecutive
+    example_numbers: Array | None  # None where the examples are consecutive
     runs: Sequence[Examples] = ()  # where they are consecutive
     pieces: Sequence[_Scattered] = ()  # elsewhere
 
@@ -96,14 +96,14 @@ class Gather:
 
     def lists(self, name: str) -> Ragged:
         """The examples' lists of a column."""
-        if self.numbers is None:
+        if self.example_numbers is None:
             dtype = list_fields(self.part.schema)[name]
             return _join_lists([run.lists[name] for run in self.runs], dtype)
-        shards = np.searchsorted(self.part.starts, self.numbers, side="right") - 1
+        shards = np.searchsorted(self.part.starts, self.example_numbers, side="right") - 1
         lists, order = [], []
         for shard in np.unique(shards).tolist():
             order.append(np.flatnonzero(shards == shard))
-            within = self.numbers[order[-1]] - self.part.starts[shard]
+            within = self.example_numbers[order[-1]] - self.part.starts[shard]
             lists.append(_take_lists(self.part.shards[shard].lists[name], within))
         if len(lists) == 1:
             return lists[0]

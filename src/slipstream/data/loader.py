@@ -222,7 +222,7 @@ class Loader:
                 break
             self._gathered.append(cut)
             full = len(self._gathered) == self._reader.at_once
-            if full or len(cut.numbers) < self.batch_size:
+            if full or len(cut.example_numbers) < self.batch_size:
                 break
         cuts, self._gathered = self._gathered, []
         return cuts

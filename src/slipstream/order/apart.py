@@ -110,7 +110,7 @@ class Apart:
 
     Example:
         >>> order = Apart(InputOrder(12), lambda numbers: numbers % 3 == 0, 12, Rates())
-        >>> [cut.numbers.tolist() for cut in order.cuts(0, 2)]
+        >>> [cut.example_numbers.tolist() for cut in order.cuts(0, 2)]
         [[1, 2], [4, 5], [0, 3], [7, 8], [10, 11], [6, 9]]
     """
 
@@ -177,7 +177,7 @@ class Apart:
 
     def _runs(self, segment: Segment, step: int, rate: int) -> Iterator[Array]:
         """A segment's runs of steps of one kind: cold ones, hot ones, and so on."""
-        numbers = self.base.numbers(segment.start, segment.stop)
+        numbers = self.base.example_numbers(segment.start, segment.stop)
         blocks = range(0, len(numbers), _AT_ONCE)
         hot = np.concatenate([self.hot(numbers[k : k + _AT_ONCE]) for k in blocks])
         turns = -(-_MOST // rate)

@@ -20,14 +20,14 @@ class Chunk(NamedTuple):
     """Consecutive examples of an order."""
 
     positions: Numbers  # of each in the order
-    numbers: Numbers  # of each in the part
+    example_numbers: Numbers  # of each in the part
     ends: bool = False  # whether a batch ends after the last of them, full or not
 
 
 class Cut(NamedTuple):
     """The examples of one batch on one rank."""
 
-    numbers: Numbers
+    example_numbers: Numbers
     next_position: int  # at which the next batch begins
     skipped: Array | None = None  # between the previous batch and the next, of all ranks
     logit_offset: Array | None = None  # added to the logit of each example in the loss
@@ -74,7 +74,7 @@ def into_batches(
 
     Example:
         >>> from slipstream.order import InputOrder
-        >>> [list(cut.numbers) for cut in into_batches(InputOrder(5).chunks(), 2)]
+        >>> [list(cut.example_numbers) for cut in into_batches(InputOrder(5).chunks(), 2)]
         [[0, 1], [2, 3], [4]]
     """
     check_share(batch_size, rank, world_size)
@@ -86,7 +86,7 @@ def into_batches(
             yield None
             continue
         left.append(chunk)
-        waiting += len(chunk.numbers)
+        waiting += len(chunk.example_numbers)
         while waiting >= step:
             positions, numbers = _take_first(left, step)
             yield Cut(numbers[rank * batch_size :][:batch_size], int(positions[-1]) + 1)

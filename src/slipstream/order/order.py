@@ -41,7 +41,7 @@ class InputOrder:
         run: Consecutive examples that stay together; 1 mixes every example.
 
     Example:
-        >>> InputOrder(5, epochs=2).numbers(3, 7).tolist()
+        >>> InputOrder(5, epochs=2).example_numbers(3, 7).tolist()
         [3, 4, 0, 1]
     """
 
@@ -80,7 +80,7 @@ class InputOrder:
         """Examples in one epoch."""
         return (self.rows if self.stop is None else self.stop) - self.start
 
-    def numbers(self, start: int, stop: int) -> Array:
+    def example_numbers(self, start: int, stop: int) -> Array:
         """The examples at positions start to stop, as int64."""
         self._check(start, stop)
         pieces = []

@@ -19,28 +19,28 @@ class Accesses:
     """
 
     def __init__(self, reader: AccessReader, numbers: Array) -> None:
-        self._reader, self.numbers = reader, numbers
+        self._reader, self.example_numbers = reader, numbers
         # Not `cached_property`: before Python 3.12 threads then wait for each other.
         self._labels: Array | None = None
         self._rows: tuple[Array, Array] | None = None
         self._sums: tuple[Array, Array] | None = None
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return len(self.example_numbers)
 
     @property
     def labels(self) -> Array:
         """The label of each example, float32."""
         if self._labels is None:
             self._labels = np.empty(len(self), dtype=np.float32)
-            Gather.of(self._reader.part, self.numbers).fixed("labels", self._labels)
+            Gather.of(self._reader.part, self.example_numbers).fixed("labels", self._labels)
         return self._labels
 
     @property
     def rows(self) -> tuple[Array, Array]:
         """The rows of one example after the other, and where those of each begin."""
         if self._rows is None:
-            self._rows = self._reader.rows_of(self.numbers)
+            self._rows = self._reader.rows_of(self.example_numbers)
         return self._rows
 
     def sums(self, of_rows: Array) -> Array:

@@ -55,7 +55,7 @@ def sample_of(context: RunContext, start: int, stop: int, count: int) -> Candida
         runs = max(1, count // _RUN)
         firsts, run = [start + (size - _RUN) * k // runs for k in range(runs)], _RUN
     if isinstance(context.order, InputOrder):
-        pieces = [context.order.numbers(first, first + run) for first in firsts]
+        pieces = [context.order.example_numbers(first, first + run) for first in firsts]
     else:
         coming = _coming(context, start, start + size)
         pieces = [coming[first - start : first - start + run] for first in firsts]
@@ -74,6 +74,6 @@ def _coming(context: RunContext, start: int, stop: int) -> Array:
     for chunk in context.order.chunks(start, context.batch_size):
         if chunk is None or start == stop:
             break
-        pieces.append(as_array(chunk.numbers[: stop - start]))
+        pieces.append(as_array(chunk.example_numbers[: stop - start]))
         start += len(pieces[-1])
-    return np.concatenate([*pieces, context.base.numbers(start, stop)])
+    return np.concatenate([*pieces, context.base.example_numbers(start, stop)])

@@ -21,7 +21,7 @@ class SkipHistory(RebatchedOrder):
         >>> history = SkipHistory(InputOrder(6))
         >>> history.add(0, 3, np.array([1]))
         >>> history.add(3, 6, np.array([3, 5]))
-        >>> [cut.numbers.tolist() for cut in history.cuts(0, 2)]
+        >>> [cut.example_numbers.tolist() for cut in history.cuts(0, 2)]
         [[0, 2], [4]]
     """
 
@@ -34,7 +34,7 @@ class SkipHistory(RebatchedOrder):
     def add(self, start: int, stop: int, skipped: Array) -> None:
         """Add a step between two positions, and the examples in between that it skipped."""
         self._ends.append(stop)
-        self._skipped[start:stop] = np.isin(self._input_order.numbers(start, stop), skipped)
+        self._skipped[start:stop] = np.isin(self._input_order.example_numbers(start, stop), skipped)
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
@@ -47,7 +47,7 @@ class SkipHistory(RebatchedOrder):
         assert (rank, world_size) == (0, 1), "steps are those of one process"
         for stop in self._ends:
             if stop > position:
-                numbers = self._input_order.numbers(position, stop)
+                numbers = self._input_order.example_numbers(position, stop)
                 skipped = self._skipped[position:stop]
                 yield Cut(numbers[~skipped], stop, numbers[skipped])
                 position = stop

@@ -64,7 +64,7 @@ class SkippingOrder(RebatchedOrder):
         >>> decisions.done = 100
         >>> odd = lambda decision, positions, numbers: Verdict(numbers % 2 == 1)
         >>> order = SkippingOrder(InputOrder(11), odd, decisions)
-        >>> [cut.numbers.tolist() for cut in order.cuts(0, 2)]
+        >>> [cut.example_numbers.tolist() for cut in order.cuts(0, 2)]
         [[1, 3], [5, 7], [9]]
     """
 
@@ -103,12 +103,15 @@ class SkippingOrder(RebatchedOrder):
                 yield None
                 continue
             at = 0
-            while at < len(chunk.numbers):
+            while at < len(chunk.example_numbers):
                 while (now := self._decision_of(batch)) is None:
                     yield None
                 by = now
                 some = slice(at, at + _AT_ONCE)
-                positions, numbers = as_array(chunk.positions[some]), as_array(chunk.numbers[some])
+                positions, numbers = (
+                    as_array(chunk.positions[some]),
+                    as_array(chunk.example_numbers[some]),
+                )
                 verdict = self._judge(by, positions, numbers)
                 trained = np.flatnonzero(verdict.train)
                 used = 0

@@ -105,7 +105,7 @@ class Skipper:
         with self._timed():
             skipped = reader.read(np.concatenate(skipped_by_step))
             if self.rule.observes != "nothing":
-                trained = [plan.numbers[: plan.n_valid].numpy() for plan in plans]
+                trained = [plan.example_numbers[: plan.n_valid].numpy() for plan in plans]
                 everything = self.rule.observes == "all"
                 accesses = reader.read(np.concatenate(trained))
                 self.rule.observe(accesses, skipped if everything else None)
@@ -115,7 +115,7 @@ class Skipper:
                     self.history.add(result.before, result.plan.next_position, numbers)
         if self.decisions.all[-1].number:
             with self._timed():
-                self.control.add(skipped.numbers)
+                self.control.add(skipped.example_numbers)
                 if interval_ends:
                     self.control.score()
 

@@ -111,7 +111,7 @@ class Plan:
     """One batch, ready to be stepped through: a pure function of data, config and decisions."""
 
     step: int  # the number of the step, from 1
-    numbers: Tensor  # which inputs of the part, -1 in padding
+    example_numbers: Tensor  # which inputs of the part, -1 in padding
     n_valid: int  # how many inputs there are; the rest of the capacity is padding
     next_position: int  # where in the order the next batch begins
     labels: Tensor  # float32 `[capacity]`
@@ -235,7 +235,7 @@ class Planner:
                 yield quick(
                     Plan,
                     step=number,
-                    numbers=batch.numbers,
+                    example_numbers=batch.example_numbers,
                     n_valid=batch.n_valid,
                     next_position=batch.next_position,
                     labels=batch.labels,

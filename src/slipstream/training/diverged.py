@@ -28,12 +28,12 @@ def diverged_in(result: StepResult, *, updated: bool = False) -> DivergedError:
     bad = ~torch.isfinite(result.logits[: plan.n_valid])
     first_bad = ""
     if 0 < int(bad.sum()) < plan.n_valid:
-        first = int(plan.numbers[: plan.n_valid][bad][0])
+        first = int(plan.example_numbers[: plan.n_valid][bad][0])
         first_bad = f"{int(bad.sum()):,} have no finite prediction, first example {first:,}. "
     return DivergedError(
         f"The loss of step {plan.step} is {result.loss}: the batch of {plan.n_valid:,} examples at "
         f"positions {position:,} to {plan.next_position:,}, which begins with example "
-        f"{int(plan.numbers[0]):,} of the training part. {effect} {first_bad}"
+        f"{int(plan.example_numbers[0]):,} of the training part. {effect} {first_bad}"
         f"{_remedy(plan.dense[: plan.n_valid][bad])}"
     )
 
@@ -42,7 +42,7 @@ def diverged_at(part: str, batch: Batch, logits: Tensor) -> DivergedError:
     """The error for the first prediction of a part that is not finite."""
     place = int((~torch.isfinite(logits[: batch.n_valid])).nonzero()[0])
     return DivergedError(
-        f"The prediction for example {int(batch.numbers[place]):,} of the {part} part is "
+        f"The prediction for example {int(batch.example_numbers[place]):,} of the {part} part is "
         f"{float(logits[place])}. {_remedy(batch.dense[place])}"
     )
 

@@ -27,7 +27,7 @@ def batches(count, size, seed, drift=0):
         ids = np.stack([(rows * random.random(size) ** 3).astype(int) for rows in ROWS], 1)
         ids = (ids + drift * number // 4) % np.array(ROWS)
         yield Batch(
-            numbers=torch.arange(size) + number * size,
+            example_numbers=torch.arange(size) + number * size,
             labels=torch.zeros(size),
             weights=torch.ones(size),
             dense=torch.zeros(size, 0),
@@ -65,7 +65,7 @@ def test_plans_hold_whatever_is_chosen(size, window, kept_share, every, first, d
             (popular,) = plan.parts
             assert 0 < popular < size
             assert [[row_of[s] for s in some] for some in slots[:popular]] == wanted[:popular]
-        assert sorted(plan.batch.numbers.tolist()) == batch.numbers.tolist()
+        assert sorted(plan.batch.example_numbers.tolist()) == batch.example_numbers.tolist()
         for row, slot in zip(group.fill.rows.tolist(), group.fill.slots.tolist(), strict=True):
             assert slot not in row_of, "a slot is free before it is filled"
             assert row not in row_of.values(), "a row has one place"

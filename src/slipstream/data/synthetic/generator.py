@@ -82,7 +82,7 @@ class ColumnValues:
 class RawExamples:
     """Some examples before their values are ranked."""
 
-    numbers: Array  # positions in the whole log
+    example_numbers: Array  # positions in the whole log
     moments: Array  # the share of the log that has passed at each example
     columns: dict[str, ColumnValues]
     dense: list[Array]  # counts from 0 to 2 ** 16, or -1 where missing

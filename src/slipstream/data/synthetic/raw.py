@@ -77,7 +77,7 @@ def _criteo(generator: ExampleGenerator, raw: RawExamples, teacher: Teacher) -> 
 
 
 def _taobao(generator: ExampleGenerator, raw: RawExamples) -> Fields:
-    words = random_words(key(generator.seed, "behaviour"), raw.numbers)
+    words = random_words(key(generator.seed, "behaviour"), raw.example_numbers)
     behaviour = np.searchsorted(_BEHAVIOUR_ENDS, words % np.uint64(100), side="right")
     assert raw.times is not None, "a log of events has times"
     fields: Fields = {name: raw.columns[name].values for name in ("user", "item", "category")}

@@ -192,5 +192,5 @@ def _count(generator: ExampleGenerator, stop: int, progress: Progress) -> dict[s
     for raw in generator.map_chunks(partial(generator.draw, ids_only=True), 0, stop):
         for column in generator.shape.columns:
             np.add.at(counts[column.table], raw.columns[column.name].values, 1)
-        progress(len(raw.numbers))
+        progress(len(raw.example_numbers))
     return counts

@@ -75,7 +75,7 @@ class Teacher:
     def label(self, examples: RawExamples) -> Labels:
         """Draw the labels of some examples."""
         bins = _bins(self._log_odds(self._parts(examples)))
-        words = random_words(key(self._seed, "label"), examples.numbers)
+        words = random_words(key(self._seed, "label"), examples.example_numbers)
         return Labels((shares(words) < CHANCES[bins]).astype(np.float32), bins)
 
     def _log_odds(self, parts: dict[str, Array]) -> Array:
@@ -86,7 +86,7 @@ class Teacher:
 
     def _parts(self, examples: RawExamples) -> dict[str, Array]:
         """The sums of effects before they are scaled."""
-        total = np.zeros(len(examples.numbers))
+        total = np.zeros(len(examples.example_numbers))
         vectors = []
         for column in self._generator.shape.columns:
             column_values = examples.columns[column.name]

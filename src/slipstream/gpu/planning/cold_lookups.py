@@ -98,7 +98,7 @@ class Scanner:
         )  # fmt: skip
         if wrong:
             at, feature = divmod(-1 - wrong, len(self._names))
-            number = int(read.tensors["numbers"].flatten()[at])
+            number = int(read.tensors["example_numbers"].flatten()[at])
             raise DataError(
                 f"Input {number} has the id {ids[at, feature]} in column "
                 f"{self._names[feature]!r}, whose table has {self._resident.sizes[feature]:,} rows."
@@ -117,7 +117,11 @@ def read_of(batches: Sequence[Batch]) -> ReadBlock:
     """The block that batches side by side were read with, or one for a single batch."""
     first, count = batches[0], len(batches)
     if first.read_block is None:
-        return ReadBlock({"ids": first.ids[None], "numbers": first.numbers[None]}, first.n_valid, 1)
+        return ReadBlock(
+            {"ids": first.ids[None], "example_numbers": first.example_numbers[None]},
+            first.n_valid,
+            1,
+        )
     if count == first.read_block.batches:
         return first.read_block
     return first.read_block.some(first.place, count)

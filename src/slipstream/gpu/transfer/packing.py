@@ -214,5 +214,5 @@ def room_for(
 def _parameters(optimizer: RowOptimizer, lr: float, step: int) -> tuple[float, ...]:
     """The four numbers that the kernel of an optimizer needs."""
     if optimizer.name == "adam":
-        return optimizer.numbers(lr, step)
+        return optimizer.kernel_options(lr, step)
     return (lr, optimizer.options().get("eps", 0.0), optimizer.weight_decay, 0.0)

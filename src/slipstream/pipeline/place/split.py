@@ -34,7 +34,7 @@ def in_two(batch: Batch, popular: Array) -> tuple[Batch, tuple[int, ...]]:
     places = torch.from_numpy(order)
     moved = {
         name: getattr(batch, name)[places]
-        for name in ("numbers", "labels", "weights", "dense", "ids")
+        for name in ("example_numbers", "labels", "weights", "dense", "ids")
     }
     more: dict[str, Any] = {
         name: None if (values := getattr(batch, name)) is None else values[places]

@@ -55,12 +55,12 @@ class CaseControl(SkipRule):
         """Count accesses and clicks of all examples, each example once."""
         for accesses in (trained, skipped):
             assert accesses is not None, "it observes all"
-            fresh = ~self.counted[accesses.numbers]
+            fresh = ~self.counted[accesses.example_numbers]
             if fresh.any():
                 if not fresh.all():
-                    accesses = self.context.reader.read(accesses.numbers[fresh])
+                    accesses = self.context.reader.read(accesses.example_numbers[fresh])
                 accesses.count_labels(self.clicks)
-                self.counted[accesses.numbers] = True
+                self.counted[accesses.example_numbers] = True
 
     def decide(self, sample: Candidates, wanted: float) -> tuple[RowScores, Threshold]:
         """Also fits the line to the sample."""
@@ -135,7 +135,7 @@ def _sums_of(row_scores: RowScores, accesses: Accesses) -> Array:
     """
     sums = accesses.sums(row_scores["odds"])
     if "counted" in row_scores:
-        counted = row_scores["counted"][accesses.numbers]
+        counted = row_scores["counted"][accesses.example_numbers]
         if counted.any():
             others = accesses.odds_without_own(row_scores["clicks"], *row_scores["prior"].tolist())
             sums = np.where(counted, others, sums)

@@ -81,7 +81,7 @@ class Published(SkipRule):
         """
         del before
         context, seen_before = self.context, self._seen
-        for numbers in (plan.numbers[: plan.n_valid].numpy(), plan.skipped):
+        for numbers in (plan.example_numbers[: plan.n_valid].numpy(), plan.skipped):
             if numbers is not None:
                 self._seen += int(context.hot_rows(numbers).sum())
         if seen_before < self._first:
@@ -110,7 +110,7 @@ class Published(SkipRule):
         base = self.context.base
         epoch = position // base.per_epoch
         end = (epoch + 1) * base.per_epoch
-        numbers = base.numbers(end - base.per_epoch, end)
+        numbers = base.example_numbers(end - base.per_epoch, end)
         hot = np.flatnonzero(self.context.hot_rows(numbers))
         left = hot[self._seen - epoch * self._hot_examples :]
         chances = uniform(self.context.seed, "sample", numbers[left], epoch)

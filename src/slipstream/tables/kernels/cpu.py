@@ -97,7 +97,7 @@ def update(store: RowStore, plan: GroupPlan, gradient: Tensor, lr: float, step: 
         store.group.storage in ("bf16", "split-bf16"),
         record.fields["weight_low"].start // 2 if "weight_low" in record.fields else 0,
         np.array([record.fields[n].start // values.itemsize for n in optimizer.slots], np.int64),
-        np.array(optimizer.numbers(lr, step), dtype=values.dtype),
+        np.array(optimizer.kernel_options(lr, step), dtype=values.dtype),
         values.dtype.type(optimizer.weight_decay),
         max(16, kernel.BLOCK // store.group.dim),
     )

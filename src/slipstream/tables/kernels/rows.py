@@ -98,7 +98,7 @@ class RowUpdate(NamedTuple):
     halved: bool  # whether they are
     low: int  # where in a row of `halves` the lower halves begin; 0 rounds to the upper ones
     slots: Array  # the column of `values` at which each state slot begins
-    numbers: Array  # what the optimizer's `numbers` returns
+    options: Array  # what the optimizer's `kernel_options` returns
     weight_decay: float  # the optimizer's, 0 without
     block: int  # how many rows to update at a time
 

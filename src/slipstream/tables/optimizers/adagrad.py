@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @compiled
 def _update_rows(work, first, last):
-    lr, eps = work.numbers[0], work.numbers[1]
+    lr, eps = work.options[0], work.options[1]
     sums, dim = work.slots[0], work.gradient.shape[1]
     for begin in range(first, last, work.block):
         rows, row_at, gradient, state, state_at = load_block(work, begin, last)

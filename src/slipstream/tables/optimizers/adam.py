@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 @compiled
 def _update_rows(work, first, last):
-    rate, eps = work.numbers[0], work.numbers[1]
-    new_mean, new_square = work.numbers[2], work.numbers[3]
+    rate, eps = work.options[0], work.options[1]
+    new_mean, new_square = work.options[2], work.options[3]
     means, squares, dim = work.slots[0], work.slots[1], work.gradient.shape[1]
     for begin in range(first, last, work.block):
         rows, row_at, gradient, state, state_at = load_block(work, begin, last)
@@ -66,7 +66,7 @@ class Adam(RowOptimizer):
         square += (gradient * gradient - square) * (1 - self.beta2)
         return rows - self._rate(lr, step) * (mean / (square.sqrt() + self.eps))
 
-    def numbers(self, lr: float, step: int) -> tuple[float, ...]:
+    def kernel_options(self, lr: float, step: int) -> tuple[float, ...]:
         """The corrected learning rate, `eps`, and the shares of what is new."""
         return self._rate(lr, step), self.eps, 1 - self.beta1, 1 - self.beta2
 

@@ -66,8 +66,8 @@ class RowOptimizer(ABC):
             step: The number of the step, from 1.
         """
 
-    def numbers(self, lr: float, step: int) -> tuple[float, ...]:
-        """The numbers that the kernel works with: the learning rate, then the other options."""
+    def kernel_options(self, lr: float, step: int) -> tuple[float, ...]:
+        """The options that the kernel receives: the learning rate, then the other options."""
         options = self.options()
         return (lr, *(v for name, v in options.items() if name not in ("lr", "weight_decay")))
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @compiled
 def _update_rows(work, first, last):
-    lr, eps = work.numbers[0], work.numbers[1]
+    lr, eps = work.options[0], work.options[1]
     sums, dim = work.slots[0], work.gradient.shape[1]
     whole = dim - dim % 4
     for begin in range(first, last, work.block):

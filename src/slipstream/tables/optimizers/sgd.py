@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @compiled
 def _update_rows(work, first, last):
-    lr, dim = work.numbers[0], work.gradient.shape[1]
+    lr, dim = work.options[0], work.gradient.shape[1]
     for begin in range(first, last, work.block):
         rows, row_at, gradient, _, _ = load_block(work, begin, last)
         for j in range(len(row_at)):
