@@ -29,7 +29,7 @@ def engine_of(
     settings = {"optimizer": optimizer, "storage": "fp64"}
     sizes = SIZES if model == "dlrm" else {}
     network = build_model(model, schema, seed=1, table_settings=settings, **sizes, **options)
-    rows = Embeddings(network.layout, seed=2, engine=tables)
+    rows = Embeddings(network.layout, seed=2, kernels=tables)
     return Engine(
         rows, DensePart(network.double(), dense or DenseSettings(optimizer="sgd", lr=0.1))
     )

@@ -33,7 +33,7 @@ def make_data(folder: Path, task: Task) -> None:
 def measure(folder: Path, task: Task) -> dict[str, Any]:
     """Train and score one run; returns its AUC and the share that it skipped."""
     torch.set_num_threads(1)
-    trainer.CHECKPOINTS = MOMENTS if task["tail"] else 2
+    trainer.KEPT_CHECKPOINTS = MOMENTS if task["tail"] else 2
     data, truth = _places(folder, task)
     dataset = Dataset.open(data)
     keys = (f"{key}={json.dumps(value)}" for key, value in task["keys"].items())

@@ -85,7 +85,7 @@ def assert_rows(arena: Arena, tables: Embeddings, **tolerance) -> None:
 
 
 def check(layout, capacity, n, seed, steps=1, **tolerance) -> None:
-    plain = Embeddings(layout, engine="reference")
+    plain = Embeddings(layout, kernels="reference")
     arena = arena_of(plain)
     for step in range(1, steps + 1):
         plan = plan_of(layout, capacity, n, seed + step, step)
@@ -139,7 +139,7 @@ def test_a_row_that_is_touched_thousands_of_times_in_other_slots_has_the_same_bi
     layout = Layout(tables, (Feature("a", "t0"), Feature("b", "t1"), Feature("l", "t1", "mean")))
     plan = plan_of(layout, 700, 690, 5)
     assert needs(plan)["0.chunks"] > needs(plan)["0.long"] > 2
-    plain = Embeddings(layout, engine="reference")
+    plain = Embeddings(layout, kernels="reference")
     made = []
     for shuffle in (None, [torch.randperm(11, generator=torch.Generator().manual_seed(1))]):
         arena, views = arena_of(plain, shuffle), packed(layout, plan, shuffle=shuffle)

@@ -131,7 +131,7 @@ def test_who_stops_in_the_middle_has_all_rows_and_no_thread(recorded):
         if number == 3:
             break
     names = [one.name for one in threading.enumerate() if one.name.startswith("slipstream")]
-    assert not [name for name in names if not name.startswith("slipstream-rows")]
+    assert not [name for name in names if not name.startswith("slipstream-kernels")]
     moved = (step._tables.weight("user") != before).any(1)
     assert moved.sum() > 5
     rest, _ = made(data, DEVICE, *DENSE, storage="fp32", stop=16 * step._tables.steps)
@@ -147,7 +147,7 @@ def test_an_error_in_a_loss_leaves_no_thread_while_it_is_looked_at(recorded):
     with pytest.raises(ValueError, match="no loss today") as caught:
         list(step.through())
     names = [one.name for one in threading.enumerate() if one.name.startswith("slipstream")]
-    left = [name for name in names if not name.startswith("slipstream-rows")]
+    left = [name for name in names if not name.startswith("slipstream-kernels")]
     assert not left, f"while {caught.value!r} is looked at"
 
 

@@ -83,7 +83,7 @@ def test_a_failure_in_the_background_is_an_error_and_no_thread_is_left(tmp_path,
         train(clicks(160), config(*LARGE, strategy="bagpipe", device=DEVICE), tmp_path)
     ours = [one.name for one in threading.enumerate() if one.name.startswith("slipstream")]
     # Those that kernels of the CPU share their work with serve the whole process.
-    assert not [name for name in ours if not name.startswith("slipstream-rows")]
+    assert not [name for name in ours if not name.startswith("slipstream-kernels")]
 
 
 @pytest.mark.parametrize("strategy", ["fast", "bagpipe", "fae"])

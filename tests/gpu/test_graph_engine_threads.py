@@ -90,7 +90,7 @@ def test_a_run_that_is_stopped_leaves_no_thread(tmp_path, monkeypatch):
         train(clicks(3000), keys(), tmp_path / "cut", hooks=stop_after(5))
     ours = [one.name for one in threading.enumerate() if one.name.startswith("slipstream")]
     # Those that kernels of the CPU share their work with serve the whole process.
-    left = [name for name in ours if not name.startswith("slipstream-rows")]
+    left = [name for name in ours if not name.startswith("slipstream-kernels")]
     assert not left, f"while {stopped.value!r} is looked at"
 
 

@@ -177,7 +177,7 @@ def test_a_run_that_is_stopped_leaves_no_thread_that_waits_for_a_decision(tmp_pa
     training.join(60)
     assert ended
     ours = [one.name for one in threading.enumerate() if one.name.startswith("slipstream")]
-    assert not [name for name in ours if not name.startswith("slipstream-rows")]
+    assert not [name for name in ours if not name.startswith("slipstream-kernels")]
 
 
 @pytest.mark.parametrize("rule", ["value", "movement", "published", "random"])

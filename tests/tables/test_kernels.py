@@ -25,7 +25,7 @@ def step(tables, groups, number, seed):
 def test_compiled_kernels_equal_the_reference_over_many_steps(layout, capacity, data):
     n = data.draw(st.integers(0, capacity))
     placement = placement_of(layout)
-    ours, plain = Embeddings(layout), Embeddings(layout, engine="reference")
+    ours, plain = Embeddings(layout), Embeddings(layout, kernels="reference")
     for number in range(1, 6):
         groups = placement.plan(*batch_of(layout, capacity, n, number), n)
         one, other = step(ours, groups, number, number), step(plain, groups, number, number)
@@ -45,7 +45,7 @@ CLOSE = [optimizer for optimizer in OPTIMIZERS if optimizer.name in ("rowwise_ad
 def stores_after_a_step(layout, n, seed):
     """Each store of the compiled kernels with that of the reference."""
     groups = placement_of(layout).plan(*batch_of(layout, 9, n, seed), n)
-    ours, plain = Embeddings(layout), Embeddings(layout, engine="reference")
+    ours, plain = Embeddings(layout), Embeddings(layout, kernels="reference")
     for tables in (ours, plain):
         step(tables, groups, 1, seed)
     return zip(ours.stores, plain.stores, strict=True)

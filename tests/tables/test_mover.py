@@ -82,7 +82,7 @@ def tables_with(mover, trace, **options):
 
 
 def movers():
-    return [t for t in threading.enumerate() if t.name.startswith("slipstream-mover")]
+    return [t for t in threading.enumerate() if t.name.startswith("slipstream-row-thread")]
 
 
 @pytest.mark.parametrize(("window", "slots"), [(1, 30), (4, 30), (4, 9), (100, 30)])

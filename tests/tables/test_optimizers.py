@@ -14,11 +14,11 @@ TORCH = {
 }
 
 
-def trained(optimizer, engine, steps=12):
+def trained(optimizer, kernels, steps=12):
     """A table after steps on random ids with duplicates, its first values, ids and gradients."""
     torch.manual_seed(0)
     layout = Layout((TableSpec("t", 20, 5, optimizer, "fp64"),), (Feature("c", "t"),))
-    tables = Embeddings(layout, engine=engine)
+    tables = Embeddings(layout, kernels=kernels)
     first = tables.stores[0].look(torch.arange(20)).clone()
     placement = NoCache(layout, ["c"])
     record = []
@@ -33,11 +33,11 @@ def trained(optimizer, engine, steps=12):
     return tables.stores[0].look(torch.arange(20)), first, record
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
+@pytest.mark.parametrize("kernels", ["reference", "cpu"])
 @pytest.mark.parametrize("name", TORCH)
-def test_sparse_training_equals_torch(name, engine):
+def test_sparse_training_equals_torch(name, kernels):
     optimizer, torch_optimizer = TORCH[name]
-    ours, first, record = trained(optimizer, engine)
+    ours, first, record = trained(optimizer, kernels)
     table = torch.nn.EmbeddingBag(20, 5, sparse=True, mode="sum", dtype=torch.float64)
     table.weight.data.copy_(first)
     other = torch_optimizer(table.parameters())
@@ -49,11 +49,11 @@ def test_sparse_training_equals_torch(name, engine):
     torch.testing.assert_close(ours, table.weight.data, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu"])
+@pytest.mark.parametrize("kernels", ["reference", "cpu"])
 @pytest.mark.parametrize("decay", [0.0, 0.05])
-def test_rowwise_adagrad_is_the_definition_of_fbgemm(decay, engine):
+def test_rowwise_adagrad_is_the_definition_of_fbgemm(decay, kernels):
     optimizer = RowwiseAdagrad(0.1, weight_decay=decay)
-    ours, rows, record = trained(optimizer, engine)
+    ours, rows, record = trained(optimizer, kernels)
     momentum = torch.zeros(20, dtype=torch.float64)
     for ids, weight in record:
         gradients = torch.zeros_like(rows).index_add_(0, ids[:, 0].long(), weight[:, 0])

@@ -107,13 +107,13 @@ def test_reference_and_kernels_agree_for_sequences_beside_max():
     layout, lists = tables.layout, {}
     for number, name in enumerate("abc"):
         lists[name] = ListBatch((VALUES + number) % 6, OFFSETS)
-    for engine in ("cpu", "reference"):
-        embeddings = Embeddings(layout, engine=engine)
+    for kernels in ("cpu", "reference"):
+        embeddings = Embeddings(layout, kernels=kernels)
         groups = NoCache(layout, []).plan(torch.empty(5, 0, dtype=torch.int64), lists, 5)
         embedded = embeddings.lookup(groups)
         (embedded.vectors[0].square().sum() + embedded.sequences[0].sum()).backward()
         embeddings.update(groups, embedded, step=1)
         rows = embeddings.stores[0].look(torch.arange(6))
-        if engine == "cpu":
+        if kernels == "cpu":
             ours = rows
     torch.testing.assert_close(ours, rows, rtol=0, atol=1e-12)

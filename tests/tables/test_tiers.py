@@ -48,7 +48,7 @@ def test_through_the_tier_in_float64_they_are_the_reference_to_1e_9(trace):
     through(tables, trace.plans())
     tables.flush()
     tables.close()
-    plain = in_place(trace, engine="reference")
+    plain = in_place(trace, kernels="reference")
     for left, right in zip(tables.stores, plain.stores, strict=True):
         for name, values in left.views.items():
             np.testing.assert_allclose(values, right.views[name], rtol=0, atol=1e-9)

@@ -42,7 +42,7 @@ class Mover:
         self, slow: Sequence[RowStore], fast: Sequence[RowStore], before_write: BeforeWrite
     ) -> None:
         self._slow, self._fast, self._before_write = slow, fast, before_write
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="slipstream-mover")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="slipstream-row-thread")
         self._pending: deque[Plan] = deque()
         self._staged: dict[int, Future[list[Array]]] = {}
         self._writes: deque[Future[None]] = deque()

@@ -20,7 +20,7 @@ from slipstream.tables.plan import GroupPlan, Plan, RowSlots
 from slipstream.tables.spec import Embedded, Layout
 from slipstream.tables.store import RowStore
 
-ENGINES: dict[str, ModuleType] = {"cpu": cpu, "reference": reference}
+KERNELS: dict[str, ModuleType] = {"cpu": cpu, "reference": reference}
 
 
 class RowMover(Protocol):
@@ -44,7 +44,7 @@ class Embeddings:
     Args:
         layout: Tables and features.
         seed: Of the first values; None leaves zeros, to be filled otherwise.
-        engine: cpu, or reference: plain PyTorch, for checks.
+        kernels: cpu, or reference: plain PyTorch, for checks.
         folder: Keep the rows in new mapped files there instead of in memory.
         slots: The size of a fast tier for each group; None trains in the slow store itself.
         device: Where vectors are given to; rows stay on the host.
@@ -55,15 +55,15 @@ class Embeddings:
         layout: Layout,
         *,
         seed: int | None = 0,
-        engine: str = "cpu",
+        kernels: str = "cpu",
         folder: Path | None = None,
         slots: Sequence[int] | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
         self.layout = layout
         self.device = torch.device(device)
-        self._kernels = ENGINES[engine]
-        if engine == "cpu":
+        self._kernels = KERNELS[kernels]
+        if kernels == "cpu":
             _warn_of_slow_optimizers(layout)
         self.stores = [
             RowStore(group, None if folder is None else folder / f"rows-{number}.bin")

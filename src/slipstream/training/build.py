@@ -128,7 +128,7 @@ def engine_of(
             config, model, tier_sizes, seed=seed, parts=parts_of(config), on_message=on_message
         )
     device = config.device if kernels == "cpu" else "cpu"  # the reference is plain all through
-    tables = Embeddings(model.layout, seed=seed, slots=slots, engine=kernels, device=device)
+    tables = Embeddings(model.layout, seed=seed, slots=slots, kernels=kernels, device=device)
     optimizer = gpu.weight_optimizer(device)
     dense = DensePart(
         model, config.dense, config.precision, compiled, device=device, optimizer=optimizer

@@ -56,7 +56,7 @@ from slipstream.training.skip import Skipping
 from slipstream.training.state import OVERSIZED, Hooks, RunState, StoppedError, no_improvement
 from slipstream.training.summary import summary_of
 
-CHECKPOINTS = 2  # on the disk: the newest, and the one before in case it is damaged
+KEPT_CHECKPOINTS = 2  # on the disk: the newest, and the one before in case it is damaged
 
 
 class Trainer:
@@ -75,7 +75,7 @@ class Trainer:
         self.model, self._stack = model, stack
         self.total = len(order_of(config, dataset))
         self.log_every = report_every(config.batch_size, self.total)
-        self.checkpoints = stack.enter_context(Checkpoints(run.checkpoints, CHECKPOINTS))
+        self.checkpoints = stack.enter_context(Checkpoints(run.checkpoints, KEPT_CHECKPOINTS))
         self.description = dataset_description(dataset)
         self.scoring_placement = slow_placement(model.layout, dataset)
         self.row_bytes = row_bytes(model.layout)

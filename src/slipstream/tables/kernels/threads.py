@@ -49,7 +49,7 @@ def threads() -> int:
 
 @lru_cache(maxsize=1)
 def _pool(size: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max(1, size - 1), thread_name_prefix="slipstream-rows")
+    return ThreadPoolExecutor(max(1, size - 1), thread_name_prefix="slipstream-kernels")
 
 
 if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's threads
