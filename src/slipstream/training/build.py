@@ -15,9 +15,7 @@ from slipstream.models import MODELS, Model, build_model
 from slipstream.order import SEGMENT, Apart, Order, Rates
 from slipstream.pipeline.dense import DensePart, worth_compiling
 from slipstream.pipeline.engine import Engine
-from slipstream.pipeline.place.budget import (
-    too_small_for_all,
-)
+from slipstream.pipeline.place.budget import too_small_for_all
 from slipstream.pipeline.place.hot import HotInputs
 from slipstream.pipeline.place.tier import TierSize
 from slipstream.pipeline.strategies import strategy_of
@@ -87,19 +85,17 @@ def run_order(
 
 def model_of(config: Config, dataset: Dataset) -> Model:
     """The model with fresh weights, and the layout of its tables."""
-    schema = dataset.schema
     settings, tables = config.embedding.settings()
-    wanted = dict(config.model.options)
-    statistics = dense_statistics(dataset) if wanted.get("normalize_dense") else None
+    options = config.model.options
     return build_model(
         config.model.name,
-        schema,
+        dataset.schema,
         lengths=longest(dataset),
         seed=config.seed,
         table_settings=settings,
         tables=tables,
-        statistics=statistics,
-        **wanted,
+        statistics=dense_statistics(dataset) if options.get("normalize_dense") else None,
+        **options,
     )
 
 

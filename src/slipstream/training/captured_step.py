@@ -38,19 +38,12 @@ _NO_ROOM = (
 
 
 class CapturedResult(NamedTuple):
-    """The result of one step.
-
-    Args:
-        loss: The loss of its batch.
-        outputs: The module's outputs for its examples, before the update; on the CPU.
-        inputs: How many examples it had.
-        position: Examples of the order that are done after it.
-    """
+    """The result of one step."""
 
     loss: float
-    outputs: Tensor
-    inputs: int
-    position: int
+    outputs: Tensor  # of the module for its examples, before the update; on the CPU
+    inputs: int  # how many examples it had
+    position: int  # examples of the order that are done after it
 
 
 class CapturedStep:
@@ -101,14 +94,14 @@ class CapturedStep:
     ) -> None:
         self._dataset, self._tables, self._on_message = dataset, tables, on_message
         self._config = _checked(config or Config(), dataset, tables)
-        self._loss = loss or _mean_logloss
+        self._loss = loss or (lambda *batch: weighted_loss(*batch, None))
         self._order = order_of(self._config, dataset)
         gpu.use_device(self._config)
         self.recorded = gpu.uses_gpu(self._config, [])
         """Whether steps are recorded, as far as the module allows it."""
         if not self.recorded:
             on_message(_NOT_RECORDED.format(device=self._config.device))
-        adapter = _ByColumn(module, tables)
+        adapter: nn.Module = _ByColumn(module, tables)
         if any(table.storage == "fp64" for table in tables.layout.tables):
             adapter = adapter.double()
         self._dense = DensePart(
@@ -221,15 +214,9 @@ class _ByColumn(nn.Module):  # type: ignore[misc]
         return self.module(dense, {name: by_number[n] for n, name in enumerate(self._names)})
 
 
-def _mean_logloss(outputs: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-    return weighted_loss(outputs, labels, weights, None)
-
-
 def _captured_result(step_result: StepResult) -> CapturedResult:
-    plan = step_result.plan
-    n = plan.n_valid
-    outputs = step_result.logits[:n].clone()
-    return CapturedResult(step_result.loss, outputs, n, plan.next_position)
+    plan, n = step_result.plan, step_result.plan.n_valid
+    return CapturedResult(step_result.loss, step_result.logits[:n].clone(), n, plan.next_position)
 
 
 def _checked(config: Config, dataset: Dataset, tables: EmbeddingTables) -> Config:

@@ -31,10 +31,6 @@ def ids_digest(dataset: Dataset, table: str) -> str:
 
     It covers the dictionary and the hash buckets of a table. A table without either, whose ids
     come from the user, is identified by its number of rows only.
-
-    Example:
-        >>> ids_digest(dataset, "ad") == ids_digest(dataset, "site")
-        False
     """
     spec = dataset.schema.table(table)
     digest = hashlib.sha256(f"{spec.rows} {spec.values} {spec.hashed} {spec.buckets}".encode())
@@ -58,27 +54,25 @@ def ids_digest(dataset: Dataset, table: str) -> str:
 
 def check_same_ids(dataset: Dataset, saved: dict[str, Any], run: object) -> None:
     """Raise an error if a data set has other columns or other ids than a run."""
-    where = dataset.folder or "the data set"
-    _check_same_columns(dataset, saved, run)
     schema = Schema.from_json(saved["schema"])
+    _check_same_columns(dataset, schema, run)
     other = [t.name for t in schema.tables if ids_digest(dataset, t.name) != saved["ids"][t.name]]
     if other:
         names = ", ".join(map(repr, other[:_SHOWN])) + (" and others" if other[_SHOWN:] else "")
         rows = dataset.schema.table(other[0]).rows
         raise DataError(
-            f"{where} has other ids for the same values than the run in {run}: the tables {names} "
-            f"differ ({other[0]!r} has {rows:,} rows here and {schema.table(other[0]).rows:,} in "
-            "the run). Prepare it with the dictionary of the run's data set (slipstream prepare "
-            "--dictionary, without --extend), or train a new run on it with --init-from."
+            f"{dataset.folder or 'the data set'} has other ids for the same values than the run in "
+            f"{run}: the tables {names} differ ({other[0]!r} has {rows:,} rows here and "
+            f"{schema.table(other[0]).rows:,} in the run). Prepare it with the dictionary of the "
+            "run's data set (slipstream prepare --dictionary, without --extend), or train a new "
+            "run on it with --init-from."
         )
 
 
-def _check_same_columns(dataset: Dataset, saved: dict[str, Any], run: object) -> None:
-    """Raise an error if a data set has other columns or dense values than a run."""
-    of_run, schema = Schema.from_json(saved["schema"]), dataset.schema
+def _check_same_columns(dataset: Dataset, of_run: Schema, run: object) -> None:
     for kind, here, there in (
-        ("columns", _columns(schema), _columns(of_run)),
-        ("dense values", list(schema.dense), list(of_run.dense)),
+        ("columns", _columns(dataset.schema), _columns(of_run)),
+        ("dense values", list(dataset.schema.dense), list(of_run.dense)),
     ):
         if here != there:
             other = [name for name in (*here, *there) if (name in here) != (name in there)]

@@ -46,15 +46,10 @@ _STATES = {"sgd": 0, "adagrad": 1, "adam": 2}
 
 @dataclass(frozen=True)
 class Estimate:
-    """Bytes by part. Their sum is the peak of a run.
+    """Bytes by part. Their sum is the peak of a run."""
 
-    Args:
-        host: Memory of the process that belongs to no file.
-        device: Memory of the GPU; empty on the CPU.
-    """
-
-    host: dict[str, int]
-    device: dict[str, int]
+    host: dict[str, int]  # memory of the process that belongs to no file
+    device: dict[str, int]  # memory of the GPU; empty on the CPU
 
     def to_json(self) -> dict[str, Any]:
         """Parts and sums as plain JSON values."""
@@ -80,7 +75,10 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
         (['process', 'rows', 'dense'], {})
     """
     build.check(config, dataset)
-    model = without_values(lambda: build.model_of(_without_statistics(config), dataset))
+    # The statistics of dense values would need a pass over the data.
+    options = {k: v for k, v in config.model.options.items() if k != "normalize_dense"}
+    plain = config.replace(model=config.model.replace(options=options))
+    model = without_values(lambda: build.model_of(plain, dataset))
     layout, order = model.layout, order_of(config, dataset)
     decided = config_of_run(config, order)
     config = config.replace(skip=decided.skip)
@@ -88,12 +86,8 @@ def estimate(dataset: Dataset, config: Config) -> Estimate:
     on_device = config.device != "cpu"
     weights = sum(weight.numel() for weight in model.parameters())
     states, rows = _STATES[config.dense.optimizer], all_row_bytes(layout)
-    activations = step_bytes(
-        model,
-        config.batch_size,
-        dense=len(dataset.schema.dense),
-        half=config.precision == "bf16",
-    )
+    half = config.precision == "bf16"
+    activations = step_bytes(model, config.batch_size, dense=len(dataset.schema.dense), half=half)
     lookups, example = _lookups(layout, dataset), _example_bytes(dataset)
     on_host = 0 if on_device else _ALLOCATOR * activations
     host = {
@@ -142,10 +136,7 @@ def does_not_fit(
 ) -> ConfigError:
     """The error for a device that is out of memory: the memory needed, and what would fit.
 
-    Args:
-        dataset: The data set to train on.
-        config: The configuration.
-        other: Bytes that are not the training's, by name.
+    `other` are bytes that are not the training's, by name.
     """
     parts = {**estimate(dataset, config).device, **(other or {})}
     return ConfigError(gpu.out_of_memory(parts, config.device))
@@ -255,12 +246,6 @@ def _start(dataset: Dataset, config: Config) -> int:
         matching = bytes_needed(max(rows)) + 16 * max(rows) + 8 * sum(rows)
         needed = max(needed, matching + 2 * RANGE_BYTES)
     return needed
-
-
-def _without_statistics(config: Config) -> Config:
-    """The same model, which needs no pass over the data for statistics of dense values."""
-    options = {k: v for k, v in config.model.options.items() if k != "normalize_dense"}
-    return config.replace(model=config.model.replace(options=options))
 
 
 def _lookups(layout: Layout, dataset: Dataset) -> float:

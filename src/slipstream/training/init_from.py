@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -63,17 +64,14 @@ class WarmStart:
             ) from None
         self._saved = {table.name: table for table in self._checkpoint.contents.tables}
         matcher = _Matcher(other, self._checkpoint, dataset)
+        source = cache(matcher.source)
         self._sources = {}
         for table in model.layout.tables:
             self._check(table)
-            self._sources[table.name] = matcher.source(table.name.removesuffix(LINEAR))
+            self._sources[table.name] = source(table.name.removesuffix(LINEAR))
 
     def fill(self, engine: Engine) -> dict[str, Any]:
-        """Copy weights and rows into an engine; rows without a match keep their first values.
-
-        Returns:
-            The other run, its position, and how many rows of each table were copied.
-        """
+        """Copy weights and rows into an engine; rows without a match keep their first values."""
         engine.dense.load_weights(dense_of(self._checkpoint))
         tables = {}
         for store in engine.tables.stores:
@@ -119,28 +117,19 @@ def warm_start(
 
 
 class _Matcher:
-    """Finds the old row of every new row, once for each table."""
+    """Finds the old row of every new row of a table."""
 
     def __init__(self, run: Run, checkpoint: WholeCheckpoint, dataset: Dataset) -> None:
         self.run, self.checkpoint, self.dataset = run, checkpoint, dataset
         self.schema = Schema.from_json(checkpoint.state["data"]["schema"])
-        self._old_dataset: Dataset | None = None
-        self._sources: dict[str, Array | None] = {}
 
-    @property
+    @cached_property
     def old_dataset(self) -> Dataset:
         """The data set of the other run; it is opened only if ids differ."""
-        if self._old_dataset is None:
-            self._old_dataset = dataset_of_run(self.run.folder, self.run.config, self.checkpoint)
-        return self._old_dataset
+        return dataset_of_run(self.run.folder, self.run.config, self.checkpoint)
 
-    def source(self, table: str) -> Array | None:
+    def source(self, name: str) -> Array | None:
         """The old id of each new id, -1 where there is none; None if all ids are the same."""
-        if table not in self._sources:
-            self._sources[table] = self._source(table)
-        return self._sources[table]
-
-    def _source(self, name: str) -> Array | None:
         if self.checkpoint.state["data"]["ids"].get(name) == ids_digest(self.dataset, name):
             return None
         old, new = self.schema.table(name), self.dataset.schema.table(name)

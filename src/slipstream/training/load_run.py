@@ -28,25 +28,15 @@ _TRIES = 5
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """The model of a run, with the weights of its newest complete checkpoint.
-
-    Args:
-        folder: The run's folder.
-        config: Its configuration.
-        checkpoint: The checkpoint.
-        schema: The columns of its data set.
-        engine: Rows and dense part, for prediction; optimizer state is not loaded.
-        placement: Finds the rows of a batch.
-        ended: Whether the run has ended.
-    """
+    """The model of a run, with the weights of its newest complete checkpoint."""
 
     folder: Path
     config: Config
     checkpoint: WholeCheckpoint
-    schema: Schema
-    engine: Engine
-    placement: Placement
-    ended: bool
+    schema: Schema  # the columns of its data set
+    engine: Engine  # rows and dense part, for prediction; optimizer state is not loaded
+    placement: Placement  # finds the rows of a batch
+    ended: bool  # whether the run has ended
 
     @property
     def position(self) -> int:
@@ -96,10 +86,8 @@ def open_run(folder: str | Path, dataset: Dataset | None = None) -> LoadedRun:
     dense.load_weights(tensors)
     model.eval()
     placement = NoCache(model.layout, [column.name for column in schema.singles])
-    ended = run.summary is not None
-    return LoadedRun(
-        run.folder, config, checkpoint, schema, Engine(tables, dense), placement, ended
-    )
+    engine, ended = Engine(tables, dense), run.summary is not None
+    return LoadedRun(run.folder, config, checkpoint, schema, engine, placement, ended)
 
 
 def newest_checkpoint(run: Run) -> WholeCheckpoint:
@@ -122,14 +110,7 @@ def newest_checkpoint(run: Run) -> WholeCheckpoint:
 def dataset_of_run(
     folder: Path, config: Config, checkpoint: WholeCheckpoint, data: str | Path | None = None
 ) -> Dataset:
-    """The data set that a run was trained on; an error if its ids differ.
-
-    Args:
-        folder: The run's folder.
-        config: The run's configuration.
-        checkpoint: A checkpoint of the run.
-        data: The data set's folder, if it is not the one in the configuration.
-    """
+    """The data set that a run was trained on, at `data` if it was moved; an error for other ids."""
     path = Path(data or config.data)
     if not data and (not config.data or not path.is_dir()):
         missing = f"There is no folder {path}" if config.data else "Its configuration names none"

@@ -28,15 +28,8 @@ def plans_from(
     again, which is far cheaper than training them: so the placement learns again what it knew. If
     these batches come in another order than before, it learns anew.
 
-    Args:
-        state: The state of the run.
-        planner: Makes the plans.
-        loader: Set to where the batches begin.
-        batches: Returns the batches of the loader, from its position on.
-        on_plan: Called for each plan that is made again.
-        again: Whether plans depend on the batches before.
-        skip_history: Those batches, if the loader would not return them again because inputs were
-            skipped.
+    `again` says that plans depend on the batches before. `skip_history` are those batches, if the
+    loader would not return them again because inputs were skipped.
     """
     if state.step and again:
         loader.load_state_dict({"position": 0 if skip_history is None else state.position})

@@ -20,10 +20,7 @@ def retain_freed_memory() -> bool:
 
     Every step allocates the same activations. If their pages were returned after a step, the
     system would have to clear them again, which takes a quarter of a step. The number of arenas is
-    limited because each arena keeps its own freed memory.
-
-    Returns:
-        Whether this process uses glibc.
+    limited because each arena keeps its own freed memory. Returns whether this process uses glibc.
     """
     if not sys.platform.startswith("linux"):
         return False

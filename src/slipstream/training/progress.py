@@ -9,21 +9,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a training is.
+    """How far a training is."""
 
-    Args:
-        phase: Train, evaluation, and so on.
-        done: Inputs that are done, of the whole run or of this evaluation.
-        total: Inputs in all.
-        rate: Inputs a second, lately.
-        scores: The metrics of the last inputs, by name.
-    """
-
-    phase: str
-    done: int
-    total: int
-    rate: float | None = None
-    scores: Mapping[str, float | None] = field(default_factory=dict)
+    phase: str  # train, evaluation, and so on
+    done: int  # inputs, of the whole run or of this evaluation
+    total: int  # inputs in all
+    rate: float | None = None  # inputs a second, lately
+    scores: Mapping[str, float | None] = field(default_factory=dict)  # of the last inputs, by name
 
     @property
     def seconds_left(self) -> float | None:
@@ -38,9 +30,6 @@ class Progress:
 
 class Pace:
     """The rate over about the last seconds: steady, but right soon after a change.
-
-    Args:
-        seconds: How far it looks back.
 
     Example:
         >>> pace = Pace(seconds=10)

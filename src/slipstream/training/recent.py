@@ -15,14 +15,10 @@ from slipstream.training.metrics import Metrics, Scores
 
 
 class Recent:
-    """Keeps the scores of the last inputs: adding is a copy, and only `result` computes.
+    """Keeps the scores of the last inputs, 12 bytes each: only `result` computes.
 
     Nothing waits for the device in `add`, and nothing depends on the clock: a resumed training
     that loads the state prints the same figures.
-
-    Args:
-        window_inputs: How many inputs count; 12 bytes each.
-        device: The device of the ring.
 
     Example:
         >>> recent = Recent(2)
@@ -97,11 +93,8 @@ class Recent:
         return metrics.result()
 
     def _window(self) -> tuple[Array, Array, Array]:
-        """Logits, labels and weights of the inputs in the window, the oldest first.
-
-        In this order the sums, too, are the same wherever the ring begins. They are copied by few
-        operations: between two of them another thread may go first.
-        """
+        # The oldest first: so the sums, too, are the same wherever the ring begins. Few operations
+        # copy them: between two of them another thread may go first.
         if self._waiting_inputs >= self.window_inputs:  # the ring is not used
             parts: list[tuple[Array, ...]] = []
         else:

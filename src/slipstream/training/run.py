@@ -15,12 +15,8 @@ from slipstream.data.atomic_write import try_lock
 from slipstream.errors import ConfigError
 from slipstream.training.trackers import tracker_files
 
-CONFIG, METRICS, SUMMARY, CHECKPOINTS = (
-    "config.yaml",
-    "metrics.jsonl",
-    "summary.json",
-    "checkpoints",
-)
+CONFIG, METRICS, SUMMARY = "config.yaml", "metrics.jsonl", "summary.json"
+CHECKPOINTS = "checkpoints"
 # The configuration goes first when a run is removed: without it there is no run.
 _PARTS = (CONFIG, SUMMARY, METRICS, CHECKPOINTS, "report.html")
 _LOCK = "lock"
@@ -117,26 +113,29 @@ class Run:
     def write_config(self, config: Config) -> None:
         """Write the configuration; the summary of another configuration is removed."""
         (self.folder / SUMMARY).unlink(missing_ok=True)
-        partial = self.folder / f"{CONFIG}.partial"
-        config.write(partial)
-        _put_in_place(partial, self.folder / CONFIG)
+        with self._written(CONFIG) as partial:
+            config.write(partial)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write the summary."""
-        partial = self.folder / f"{SUMMARY}.partial"
-        partial.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
-        _put_in_place(partial, self.folder / SUMMARY)
+        with self._written(SUMMARY) as partial:
+            partial.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+
+    @contextmanager
+    def _written(self, name: str) -> Iterator[Path]:
+        """A path to write to, which gets its name once the file is on the disk."""
+        partial = self.folder / f"{name}.partial"
+        yield partial
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
+        partial.replace(self.folder / name)
 
 
 class Lines:
-    """`metrics.jsonl`: one line a report.
-
-    Args:
-        folder: The run's folder.
-        length: Bytes of the file to keep: a resumed run writes the rest again.
-    """
+    """`metrics.jsonl`: one line a report."""
 
     def __init__(self, folder: Path, length: int) -> None:
+        # A resumed run keeps these bytes and writes the rest again.
         self._path = folder / METRICS
         self._file = self._path.open("ab")
         # A shorter file was changed from outside: it is not filled up with zeros.
@@ -156,10 +155,3 @@ class Lines:
     def close(self) -> None:
         """Finish the file."""
         self._file.close()
-
-
-def _put_in_place(partial: Path, path: Path) -> None:
-    """Give a file its final name once it is on the disk."""
-    with partial.open("rb+") as file:
-        os.fsync(file.fileno())
-    partial.replace(path)

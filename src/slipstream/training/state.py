@@ -35,49 +35,28 @@ class RunState:
 
     It also records what was done since the last step, so that a run that was stopped between a
     step and an evaluation that is due makes up for it when it is resumed.
-
-    Args:
-        total: Inputs of the whole run, as it is planned.
-        step: Steps done.
-        before: The position before the last step.
-        position: Inputs of the order that are used up.
-        inputs_trained: Inputs that were trained.
-        reported: The position of the last report.
-        validated: The position of the last score of the validation part.
-        ended: No step is left.
-        ended_early: Validation did not improve.
-        curve: The scores of the evaluation part so far.
-        best_validation: The lowest logloss of the validation part.
-        no_better: How many scores in a row were no better than that.
-        init_from: The run whose weights this one began with, and the rows copied.
-        transfers: Counts of rows and bytes moved between the tiers, by name.
-        hot_rows: Rows that stay in the fast tier, at the last step.
-        order: The arguments of the order that the position is in.
-        decisions: The losses that the order needed, each with its number.
-        skipping: The state of skipping, apart from its tensors.
-        seconds: Time spent, by phase.
-        waits: Steps whose rows were not there in time, and the seconds of waiting for them.
     """
 
-    total: int
-    step: int = 0
-    before: int = 0
-    position: int = 0
+    total: int  # inputs of the whole run, as it is planned
+    step: int = 0  # steps done
+    before: int = 0  # the position before the last step
+    position: int = 0  # inputs of the order that are trained or skipped
     inputs_trained: int = 0
-    reported: int = 0
-    validated: int = 0
-    ended: bool = False
-    ended_early: bool = False
-    curve: list[dict[str, Any]] = field(default_factory=list)
-    best_validation: float | None = None
-    no_better: int = 0
-    init_from: dict[str, Any] | None = None
-    transfers: dict[str, int] = field(default_factory=no_transfers)
-    hot_rows: int = 0
-    order: dict[str, Any] = field(default_factory=dict)
-    decisions: list[tuple[int, float]] = field(default_factory=list)
-    skipping: dict[str, Any] = field(default_factory=dict)
+    reported: int = 0  # the position of the last report
+    validated: int = 0  # the position of the last score of the validation part
+    ended: bool = False  # no step is left
+    ended_early: bool = False  # validation did not improve
+    curve: list[dict[str, Any]] = field(default_factory=list)  # scores of the evaluation part
+    best_validation: float | None = None  # the lowest logloss of the validation part
+    no_better: int = 0  # how many scores in a row were no better than that
+    init_from: dict[str, Any] | None = None  # the run that this one began from, and copied rows
+    transfers: dict[str, int] = field(default_factory=no_transfers)  # between the tiers, by name
+    hot_rows: int = 0  # rows that stay in the fast tier, at the last step
+    order: dict[str, Any] = field(default_factory=dict)  # arguments of the order at the position
+    decisions: list[tuple[int, float]] = field(default_factory=list)  # numbered losses for it
+    skipping: dict[str, Any] = field(default_factory=dict)  # its state, apart from its tensors
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_PHASES, 0.0))
+    # Steps whose rows were not there in time, and the seconds of waiting for them.
     waits: dict[str, float] = field(default_factory=lambda: {"steps": 0, "seconds": 0.0})
 
     @property

@@ -82,14 +82,14 @@ def test_several_threads_may_change_rows(monkeypatch):
     store = stores[0]
     for _ in range(40):
         wanted = store.records.copy()
-        cut, done = FrozenRows(stores), threading.Event()
+        cut, done = FrozenRows(store), threading.Event()
 
         def train(part, cut=cut, done=done):
             """A row is one thread's to change; two may name it."""
             numbers = np.random.default_rng(part)
             while not done.is_set():
                 rows = numbers.integers(0, 4000, 50)
-                cut.keep(0, rows)
+                cut.keep(rows)
                 rows_of_thread = rows[rows % 2 == part]
                 store.records[rows_of_thread] += 1
 
@@ -98,7 +98,7 @@ def test_several_threads_may_change_rows(monkeypatch):
             thread.start()
         copy = np.empty((4000, 4), dtype="<f4")
         for first in range(0, 4000, 100):
-            cut.read(0, first, first + 100, {"weight": copy[first : first + 100]})
+            cut.read(first, first + 100, {"weight": copy[first : first + 100]})
         done.set()
         for thread in threads:
             thread.join()
@@ -122,21 +122,21 @@ def test_changes_and_reads_in_any_order_give_the_cut_and_keep_each_row_once(wide
     fill(stores, 5)
     store, wanted = stores[0], fields(stores)
     copies = {name: np.empty((ROWS, 3), dtype="<f4") for name in store.views}
-    cut, done, changed = FrozenRows(stores), 0, set()
+    cut, done, changed = FrozenRows(store), 0, set()
     for step in (*steps, ROWS):
         if isinstance(step, int):
             stop = min(ROWS, done + step)
             if stop > done:
-                cut.read(0, done, stop, {name: copy[done:stop] for name, copy in copies.items()})
+                cut.read(done, stop, {name: copy[done:stop] for name, copy in copies.items()})
             done = stop
             continue
         rows = step.astype(np.int64)
-        cut.keep(0, rows)
+        cut.keep(rows)
         rows = rows[rows >= 0]
         store.records[rows] += 1
         if done < ROWS:
             changed |= {int(row) for row in rows if row >= done}
-            assert cut._groups[0]._copied == len(changed)
+            assert cut._copied == len(changed)
     assert {("a", name): copy.tobytes() for name, copy in copies.items()} == wanted
 
 

@@ -31,9 +31,8 @@ def run_save(checkpoints, step, state):
     """What `begin` does, without its thread."""
     stores = stores_of(*SPECS)
     dense, text = pack({"w": torch.ones(2)}), state_text(state)
-    save = Save(
-        checkpoints.folder, step, stores, FrozenRows(stores), dense, text, threading.Event()
-    )
+    frozen, stop = [FrozenRows(store) for store in stores], threading.Event()
+    save = Save(checkpoints.folder, step, stores, frozen, dense, text, stop)
     checkpoints._run(save)
 
 

@@ -23,14 +23,10 @@ from slipstream.training.checkpoint.tensor_file import pack
 
 
 class Checkpoints:
-    """Saves checkpoints of a run into a folder and keeps the last `keep`.
+    """Saves checkpoints of a run into a folder and keeps the last `keep`; one more during a save.
 
-    `begin` waits for the save before. A lock keeps other processes out until `close`. Files that a
-    killed process left half written are removed.
-
-    Args:
-        folder: The folder of the run's checkpoints; created if it does not exist.
-        keep: How many to keep. `keep + 1` are on the disk during a save.
+    A lock keeps other processes out until `close`. Files that a killed process left half written
+    are removed.
 
     Example:
         >>> from slipstream.tables.spec import Layout, TableSpec
@@ -40,8 +36,7 @@ class Checkpoints:
         ...     checkpoints.before_update(0, np.array([1]))
         ...     store.views["weight"][1] = 7
         >>> from slipstream.training.checkpoint.restore import load, newest
-        >>> found = newest("checkpoints")
-        >>> load(found, [store])
+        >>> load(newest("checkpoints"), [store])
         ({}, {'position': 6400})
         >>> store.views["weight"][1]
         array([0., 0.], dtype=float32)
@@ -53,7 +48,7 @@ class Checkpoints:
         self.folder = Path(folder)
         self.keep = keep
         self.last_saved: int | None = None
-        self._frozen_rows: FrozenRows | None = None
+        self._frozen_rows: list[FrozenRows] = []  # of each store; empty when all rows are read
         self._failure: CheckpointError | None = None
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -86,23 +81,17 @@ class Checkpoints:
         tensors: dict[str, Tensor],
         state: dict[str, Any],
     ) -> None:
-        """Save the state as it is now, between two steps; its rows are written in the background.
+        """Save the state after a step; its rows are written in the background, the rest is copied.
 
-        Until `saving` is false, rows may only be changed after `before_update`. The error of an
-        earlier save is raised here.
-
-        Args:
-            step: The number of steps done; names the checkpoint.
-            stores: The rows of all tables.
-            tensors: The dense parameters, their optimizer state, anything else by name. Copied.
-            state: Everything else, as JSON: position, generators, sums of metrics. Copied.
+        Until `saving` is false, rows may only be changed after `before_update`. It waits for the
+        save before, and raises the error of that save. `state` must be JSON.
         """
         if self._lock is None:
             raise CheckpointError(f"The checkpoints in {self.folder} are closed. Open them again.")
         if not 0 <= step < 10**12:
             raise CheckpointError(f"A checkpoint cannot be of step {step}: twelve digits name it.")
         self._wait()
-        frozen_rows = FrozenRows(stores)
+        frozen_rows = [FrozenRows(store) for store in stores]
         save = Save(
             self.folder, step, stores, frozen_rows, pack(tensors), state_text(state), self._stop
         )
@@ -125,17 +114,12 @@ class Checkpoints:
     def before_update(self, group: int, rows: Array) -> None:
         """Call this before rows of a store are changed; if it raises, do not change them.
 
-        It is fast while nothing is being saved.
-
-        Args:
-            group: The number of the store, as in `begin`.
-            rows: Integers, the rows that will change, in any order, also more than once.
+        `group` is the number of the store in `begin`. It is fast while nothing is being saved.
         """
         if self._failure is not None:
             self._raise_failure()
-        frozen_rows = self._frozen_rows
-        if frozen_rows is not None:
-            frozen_rows.keep(group, rows)
+        if frozen_rows := self._frozen_rows:
+            frozen_rows[group].keep(rows)
 
     def close(self, wait: bool = True) -> None:
         """Finish the present save, or cancel it if not `wait`, and unlock the folder."""
@@ -163,7 +147,7 @@ class Checkpoints:
         if self._thread is not None:
             if self._thread.ident is not None:  # else an interrupt came before it was started
                 self._thread.join()
-            self._thread, self._frozen_rows = None, None
+            self._thread, self._frozen_rows = None, []
         self._raise_failure()
 
     def _raise_failure(self) -> None:
@@ -177,7 +161,7 @@ class Checkpoints:
         try:
             save.write_rows()
             # All rows are read: training need not wait until the files are on the disk.
-            self._frozen_rows = None
+            self._frozen_rows = []
             save.finish()
             self.last_saved = save.step
         except Stopped:
@@ -192,7 +176,7 @@ class Checkpoints:
                 failure = _not_removed(save.path, error)
         shutil.rmtree(save.work, ignore_errors=True)
         self._failure = failure
-        self._frozen_rows = None
+        self._frozen_rows = []
 
 
 def _not_removed(path: Path, error: OSError) -> CheckpointError:

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from slipstream.data.manifest import FileInfo, versions
 from slipstream.data.signed_json import NO_CHECKSUM, is_signed, sign
 from slipstream.errors import CheckpointError
@@ -20,41 +22,24 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class SavedTable:
-    """A table in a checkpoint.
-
-    Args:
-        name: Its name.
-        rows: Its rows.
-        dim: Elements of a row.
-        storage: How a row's elements are kept.
-        optimizer: The name of the optimizer whose state is beside the rows.
-        ranges: The first row of each file of its rows, in order.
-    """
+    """A table in a checkpoint."""
 
     name: str
     rows: int
     dim: int
     storage: str
-    optimizer: str
-    ranges: tuple[int, ...]
+    optimizer: str  # its state is beside the rows
+    ranges: tuple[int, ...]  # the first row of each file of its rows, in order
 
 
 @dataclass(frozen=True)
 class Contents:
-    """Everything in a checkpoint but the tensors.
-
-    Args:
-        step: The step after which it was taken.
-        tables: The tables; their place here is their number.
-        files: Size and checksum of every file, by path within the folder.
-        state: What the caller gave.
-        versions: Of this package and what it ran on.
-    """
+    """Everything in a checkpoint but the tensors."""
 
     step: int
-    tables: tuple[SavedTable, ...]
-    files: dict[str, FileInfo]
-    state: dict[str, Any]
+    tables: tuple[SavedTable, ...]  # their place here is their number
+    files: dict[str, FileInfo]  # by path within the folder
+    state: dict[str, Any]  # from the caller
     versions: dict[str, str]
 
 
@@ -113,11 +98,7 @@ def read_contents(folder: Path) -> Contents:
             f"it is of checkpoint version {values.get('version')} and this slipstream "
             f"({__version__}) reads version {VERSION}"
         )
-    tables = [
-        SavedTable(**{**table, "ranges": tuple(table["ranges"])}) for table in values["tables"]
-    ]
-    files = {name: FileInfo(**info) for name, info in values["files"].items()}
-    return Contents(values["step"], tuple(tables), files, values["state"], values["versions"])
+    return msgspec.convert(values, Contents)
 
 
 def _check_keys(value: object, where: str) -> None:

@@ -22,7 +22,6 @@ training waits for the reader no longer than it takes to move the mark.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -34,48 +33,13 @@ _WIDE = 2**31  # from so many rows on a place takes 8 bytes
 
 
 class FrozenRows:
-    """The rows of some stores as they are at the moment when this is created.
+    """The rows of a store as they are at the moment when this is created.
 
-    It takes at most 4 bytes for each row of the tables (8 in a group of 2^31 rows or more), and one
-    record for each distinct row that is changed before it is read. Both are used as rows change,
-    and given back for a store once its last row is read.
-
-    Args:
-        stores: The rows. They may be changed after `keep`.
-
-    Example:
-        >>> from slipstream.tables.spec import Layout, TableSpec
-        >>> store = RowStore(Layout((TableSpec("ad", 3, 2),), ()).groups[0])
-        >>> frozen = FrozenRows([store])
-        >>> frozen.keep(0, np.array([1]))
-        >>> store.views["weight"][1] = 7
-        >>> copy = {"weight": np.empty((3, 2), dtype="<f4")}
-        >>> frozen.read(0, 0, 3, copy)
-        >>> copy["weight"].sum()
-        np.float32(0.0)
+    It takes at most 4 bytes for each row (8 for 2^31 rows or more), and one record for each
+    distinct row that is changed before it is read. Both are used as rows change, and freed once
+    the last row is read.
     """
 
-    def __init__(self, stores: Sequence[RowStore]) -> None:
-        self._groups = [_FrozenGroup(store) for store in stores]
-
-    def keep(self, group: int, rows: Array) -> None:
-        """To be called before rows change; if it raises, they must stay as they are.
-
-        Args:
-            group: The number of their store.
-            rows: Integers, in any order, also more than once. Negative ones are no rows.
-        """
-        self._groups[group].keep(rows)
-
-    def read(self, group: int, start: int, stop: int, out: dict[str, Array]) -> None:
-        """Put the fields of rows `start` to `stop` at that step into arrays `[stop - start, size]`.
-
-        For one reader, which takes the rows of a group in order.
-        """
-        self._groups[group].read(start, stop, out)
-
-
-class _FrozenGroup:
     def __init__(self, store: RowStore) -> None:
         self._store = store
         self._rows = store.group.rows
@@ -88,6 +52,10 @@ class _FrozenGroup:
         self._place = in_memory((self._rows, words)).view(f"i{4 * words}")[:, 0]
 
     def keep(self, rows: Array) -> None:
+        """To be called before rows change; if it raises, they must stay as they are.
+
+        Rows come in any order, also more than once. Negative numbers are ignored.
+        """
         if self._read >= self._rows:
             return
         with self._lock:
@@ -104,6 +72,7 @@ class _FrozenGroup:
                 self._place[fresh] = np.arange(first, first + len(fresh))
 
     def read(self, start: int, stop: int, out: dict[str, Array]) -> None:
+        """Put the fields of rows `start` to `stop` into `out`; one reader takes all in order."""
         assert start == self._read, "rows are read in order"
         for name, values in self._store.record.split(self._store.records[start:stop]).items():
             np.copyto(out[name], values)
@@ -124,10 +93,7 @@ class _FrozenGroup:
                 self._blocks, self._place = [], self._place[:0]
 
     def _once(self, rows: Array) -> Array:
-        """Each row that is not kept once: of those that are the same, the one that wrote last.
-
-        Several times faster than sorting them.
-        """
+        """Each row once: the last to write its mark. Several times faster than sorting."""
         marks = np.arange(-len(rows), 0)
         self._place[rows] = marks
         return rows[self._place[rows] == marks]

@@ -34,17 +34,11 @@ _THREADS = 4
 
 @dataclass(frozen=True)
 class WholeCheckpoint:
-    """A checkpoint whose files are all whole.
-
-    Args:
-        path: Its folder.
-        contents: What its `state.json` says.
-        warnings: For each newer one that is damaged, a sentence that names it.
-    """
+    """A checkpoint whose files are all whole."""
 
     path: Path
     contents: Contents
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # about each newer checkpoint, which is damaged
 
     @property
     def step(self) -> int:
@@ -97,13 +91,8 @@ def load(
     """Fill stores with the rows of a checkpoint, and give back its tensors and its state.
 
     Tables are matched by name, however they are grouped; another storage than the saved one is
-    converted, rounding to the nearest. Takes the memory of one file beside the stores.
-
-    Args:
-        checkpoint: From `newest`.
-        stores: The rows of all tables; what they hold is overwritten.
-        state: Whether rows come with their optimizer state. Without it the tables may have any
-            optimizer, and what it keeps stays as it is.
+    converted, rounding to the nearest. Takes the memory of one file beside the stores. If not
+    `state`, the tables may have any optimizer, and its state stays as it is.
     """
     saved = {table.name: table for table in checkpoint.contents.tables}
     stored_tables = [(store, table) for store in stores for table in store.group.tables]
@@ -116,8 +105,12 @@ def load(
         start = store.group.start(table.name)
         for first, fields in rows_of(checkpoint, table.name):
             rows = slice(start + first, start + first + len(fields["weight"]))
-            for name, values in _stored(store, fields, saved[table.name].storage, state).items():
-                store.views[name][rows] = values
+            values = stored_weights(store, fields, saved[table.name].storage)
+            if state:  # converted as it is assigned
+                names = store.group.optimizer.state_sizes(store.group.dim)
+                values |= {name: fields[name] for name in names}
+            for name, array in values.items():
+                store.views[name][rows] = array
     return dense_of(checkpoint), checkpoint.state
 
 
@@ -145,32 +138,18 @@ def rows_of(checkpoint: WholeCheckpoint, table: str) -> Iterator[tuple[int, dict
         yield first, fields
 
 
-def numbers(storage: str, fields: dict[str, Array]) -> Tensor:
-    """The elements of saved rows at full precision."""
-    weight = fields["weight"]
-    if storage in ("fp32", "fp64"):
-        return torch.from_numpy(weight)
-    bits = weight.astype(np.uint32) << np.uint32(16)
-    if storage == "split-bf16":
-        bits |= fields["weight_low"]
-    return torch.from_numpy(bits.view(np.float32))
-
-
-def _stored(
-    store: RowStore, fields: dict[str, Array], saved: str, with_state: bool
-) -> dict[str, Array]:
-    """The saved fields as a store keeps them; optimizer state is converted as it is assigned."""
-    names = store.group.optimizer.state_sizes(store.group.dim) if with_state else {}
-    state = {name: fields[name] for name in names}
-    return {**stored_weights(store, fields, saved), **state}
-
-
 def stored_weights(store: RowStore, fields: dict[str, Array], saved: str) -> dict[str, Array]:
     """The elements of saved rows as a store keeps them; `saved` is how they were kept."""
     if saved == store.group.storage:
         return {name: fields[name] for name in ("weight", "weight_low") if name in fields}
+    numbers = fields["weight"]
+    if saved not in ("fp32", "fp64"):
+        bits = numbers.astype(np.uint32) << np.uint32(16)
+        if saved == "split-bf16":
+            bits |= fields["weight_low"]
+        numbers = bits.view(np.float32)
     dtype = torch.float64 if store.group.storage == "fp64" else torch.float32
-    return encoded(store.group.storage, numbers(saved, fields).to(dtype))
+    return encoded(store.group.storage, torch.from_numpy(numbers).to(dtype))
 
 
 def _misfits(saved: dict[str, SavedTable], tables: list[TableSpec], state: bool) -> Iterator[str]:

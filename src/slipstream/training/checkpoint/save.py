@@ -40,7 +40,7 @@ class Save:
     folder: Path
     step: int
     stores: Sequence[RowStore]
-    frozen_rows: FrozenRows
+    frozen_rows: Sequence[FrozenRows]
     dense: Array
     state: str
     stop: threading.Event
@@ -102,7 +102,7 @@ class Save:
             for name, layout in store.record.fields.items()
         }
         data, values = blank(entries, {"table": table, "first_row": str(first)})
-        self.frozen_rows.read(number, start + first, start + stop, values)
+        self.frozen_rows[number].read(start + first, start + stop, values)
         self._write(rows_file(len(self.tables), first), data.data)
 
     def _write(self, name: str, data: memoryview) -> None:

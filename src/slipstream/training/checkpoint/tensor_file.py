@@ -50,15 +50,7 @@ class Entry(NamedTuple):
 def blank(
     entries: dict[str, Entry], metadata: dict[str, str] | None = None
 ) -> tuple[Array, dict[str, Array]]:
-    """The bytes of a file whose values are still to be filled in, and for each tensor its values.
-
-    Example:
-        >>> data, values = blank({"weight": Entry("F32", (2, 3))})
-        >>> values["weight"][:] = 1
-        >>> unpack(data)
-        {'weight': tensor([[1., 1., 1.],
-                [1., 1., 1.]])}
-    """
+    """The bytes of a file whose values are still to be filled in, and each tensor's values."""
     head, starts = header(entries, metadata)
     end = sum(entry.bytes for entry in entries.values())
     data = np.empty(len(head) + end, dtype=np.uint8)
@@ -106,12 +98,7 @@ def pack(tensors: dict[str, Tensor]) -> Array:
 
 
 def arrays(data: Array, where: object = "The file") -> dict[str, tuple[str, Array]]:
-    """The tensors in the bytes of a file, each as its type and a view of its values.
-
-    Args:
-        data: The bytes, uint8.
-        where: What to call the file if it is not one of safetensors.
-    """
+    """The tensors in the bytes of a file, each as its type and a view; `where` is for errors."""
     try:
         length = int.from_bytes(data[:_LENGTH].tobytes(), "little")
         if _LENGTH + length > len(data):

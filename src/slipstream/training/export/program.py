@@ -21,11 +21,7 @@ _EXAMPLE = 3
 class Program(nn.Module):  # type: ignore[misc]
     """Computes logits from dense values and ids.
 
-    Args:
-        model: The dense part, and the layout of its tables.
-        schema: The columns, in order.
-        tables: The rows of each table that is stored in the program, `[rows, dim]`, by name.
-        outside: The tables that are passed with every call, in this order.
+    It stores `tables`; those of the names in `outside` are passed with every call, in this order.
     """
 
     def __init__(
@@ -42,13 +38,10 @@ class Program(nn.Module):  # type: ignore[misc]
             self.register_buffer(self.inside[name], rows)
 
     def forward(self, dense: Tensor, ids: Tensor, *rest: Tensor) -> Tensor:
-        """The logits `[B]`.
+        """The logits `[B]` of `dense`, float32 `[B, values]`, and `ids`, int64 `[B, columns]`.
 
-        Args:
-            dense: float32 `[B, dense values]`.
-            ids: int64 `[B, single columns]`.
-            rest: For each list column its ids, int64 `[B, longest]`, and their numbers, int64
-                `[B]`; then the tables that are not inside.
+        The rest are for each list column its ids, int64 `[B, longest]`, and their numbers, int64
+        `[B]`; then the tables outside.
         """
         tables = {name: getattr(self, buffer) for name, buffer in self.inside.items()}
         tables.update(zip(self.outside, rest[2 * len(self.lists) :], strict=True))

@@ -28,25 +28,18 @@ def table_rows(store: RowStore, table: str) -> Tensor:
 def write_weights(
     folder: Path, tensors: Mapping[str, Tensor], shard_bytes: int = SHARD_BYTES
 ) -> dict[str, str]:
-    """Write tensors to one file, or to several if they are large.
+    """Write tensors to files of at most `shard_bytes` each; returns the file of each tensor.
 
-    Args:
-        folder: The folder to write to.
-        tensors: The tensors by name.
-        shard_bytes: The largest size of a file; a larger tensor gets a file of its own.
-
-    Returns:
-        The file of each tensor.
+    A larger tensor gets a file of its own.
     """
     shards: list[dict[str, Tensor]] = [{}]
     filled = 0
     for name, tensor in tensors.items():
-        size = tensor.nbytes
-        if shards[-1] and filled + size > shard_bytes:
+        if shards[-1] and filled + tensor.nbytes > shard_bytes:
             shards.append({})
             filled = 0
         shards[-1][name] = tensor
-        filled += size
+        filled += tensor.nbytes
     files = {}
     for number, shard in enumerate(shards, start=1):
         name = f"weights-{number:05d}-of-{len(shards):05d}.safetensors"

@@ -28,10 +28,6 @@ def auc_of_scores(
     """The exact area; None where positive or negative examples are missing or weigh nothing.
 
     Scores without weights are sorted where they are, to need no more memory.
-
-    Example:
-        >>> auc_of_scores(np.array([0.3, 0.1]), np.array([0.1, 0.0]))
-        0.875
     """
     if positive_weight is None and negative_weight is None:
         if not len(positive) or not len(negative):
@@ -77,10 +73,6 @@ def auc_of_histograms(positive: Array, negative: Array) -> tuple[float | None, f
 
     The order of a pair is unknown only where both fall into one bin, and it then counts half: so
     the error is at most half the share of such pairs.
-
-    Example:
-        >>> auc_of_histograms(np.array([0.0, 1.0, 1.0]), np.array([2.0, 2.0, 0.0]))
-        (0.875, 0.125)
     """
     total = float(positive.sum() * negative.sum())
     if total == 0:

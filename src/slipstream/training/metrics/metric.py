@@ -17,17 +17,11 @@ Figures = Mapping[str, float | None]
 
 @dataclass(frozen=True)
 class Predictions:
-    """The predictions of some examples; every array has one value for each.
+    """The predictions of some examples; every array has one value for each."""
 
-    Args:
-        logits: The scores before the sigmoid, float32.
-        positive: Whether the example is a click.
-        weights: How much it counts, float32.
-    """
-
-    logits: Array
-    positive: Array
-    weights: Array
+    logits: Array  # before the sigmoid, float32
+    positive: Array  # whether the example is a click
+    weights: Array  # how much it counts, float32
 
     @cached_property
     def probabilities(self) -> Array:
@@ -69,19 +63,12 @@ class Metric(Protocol):
 
 @dataclass(frozen=True)
 class SumMetric:
-    """A metric that follows from sums over examples.
+    """A metric that follows from sums over examples."""
 
-    Args:
-        name: The name of the figure.
-        sums: Some sums over predictions.
-        result: The figure, from these sums over all predictions.
-        total: The sums so far.
-    """
-
-    name: str
+    name: str  # of its figure
     sums: Callable[[Predictions], Sequence[float]]
-    result: Callable[..., float | None]
-    total: tuple[float, ...] = ()
+    result: Callable[..., float | None]  # the figure, from these sums over all predictions
+    total: tuple[float, ...] = ()  # the sums so far
 
     def in_mode(self, mode: Mode) -> SumMetric:  # noqa: ARG002 - sums are exact and small
         """The same without predictions."""

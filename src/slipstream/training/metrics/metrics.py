@@ -50,12 +50,9 @@ class Metrics:
     def add(
         self, logits: Tensor | Array, labels: Tensor | Array, weights: Tensor | Array | None = None
     ) -> None:
-        """Take the predictions of a batch.
+        """Add the predictions of a batch: scores before the sigmoid, and labels of 0 or 1.
 
-        Args:
-            logits: The scores, before the sigmoid; taken as float32.
-            labels: 0 or 1 for each.
-            weights: How much each counts, at least 0, taken as float32; None counts each once.
+        Weights are at least 0; None counts each example once. All is computed from float32.
         """
         scores = _flat(logits)
         weigh = np.ones_like(scores) if weights is None else _flat(weights)
@@ -82,7 +79,6 @@ class Metrics:
         return figures | {"inputs": self._inputs, "positives": self._positives}
 
     def _with_block(self) -> list[Metric]:
-        """The metrics with the inputs of the unfinished block."""
         logits, labels, weights = self._block[:, : self._filled]
         more = Predictions(logits, labels > 0, weights)
         return [metric.plus(more) for metric in self._metrics]
