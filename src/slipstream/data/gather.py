@@ -113,8 +113,8 @@ class Gather:
 def _in_runs(part: Part, numbers: Array, first: int, breaks: int) -> bool:
     """Whether examples are whole runs, each inside one shard and where a run begins.
 
-    The first whole run begins at `first`; the runs at both ends may lack some. So many examples as
-    `breaks` do not follow the one before.
+    The first whole run begins at `first`; the runs at both ends may lack some. `breaks` is the
+    number of examples whose number is not that of the example before plus 1.
     """
     if any(start % RUN for start in part.starts[:-1]) or np.any(numbers[first::RUN] & (RUN - 1)):
         return False

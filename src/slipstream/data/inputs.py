@@ -88,7 +88,8 @@ class Examples:
         arrays = self.fixed()
         if arrays.keys() != expected.keys():
             raise DataError(
-                f"The schema needs {', '.join(expected)}, but the inputs have {', '.join(arrays)}."
+                f"The schema needs {', '.join(expected)}, but the examples have "
+                f"{', '.join(arrays)}."
             )
         for name, shape in expected.items():
             if arrays[name].shape != shape:
@@ -96,11 +97,11 @@ class Examples:
         names = [column.name for column in schema.lists]
         if sorted(self.lists) != sorted(names):
             raise DataError(
-                f"The schema has list columns {names}, the inputs have {sorted(self.lists)}."
+                f"The schema has list columns {names}, the examples have {sorted(self.lists)}."
             )
         for name, ragged in self.lists.items():
             if len(ragged) != n:
-                raise DataError(f"List column {name!r} has {len(ragged)} lists for {n} inputs.")
+                raise DataError(f"List column {name!r} has {len(ragged)} lists for {n} examples.")
             if not ragged.whole:
                 raise DataError(
                     f"The offsets of list column {name!r} must rise from 0 to the number of "

@@ -71,7 +71,7 @@ class Engine:
         """Make the step of a prepared plan, and return results of steps that have finished.
 
         The result of this step may come only with a later step or with `remaining_results`. The
-        caller must take every result: the update follows the last one.
+        update runs when the caller requests the next result, so it must exhaust the iterator.
         """
         yield self.forward(plan)
         self.update(plan, self._factors.pop(plan.step))
@@ -174,7 +174,7 @@ def weighted_loss(
     offset: Tensor | None,
     capacity: int | None = None,
 ) -> Tensor:
-    """The weighted sum of inputs' logloss over a constant, by default their number."""
+    """The weighted sum of the logloss, divided by `capacity` (default: the number of examples)."""
     if offset is not None:
         logits = logits + offset
     losses = binary_cross_entropy_with_logits(logits, labels, reduction="none")

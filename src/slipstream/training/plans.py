@@ -28,8 +28,8 @@ def plans_from(
     again, which is far cheaper than training them: so the placement learns again what it knew. If
     these batches come in another order than before, it learns anew.
 
-    `again` says that plans depend on the batches before. `skip_history` are those batches, if the
-    loader would not return them again because inputs were skipped.
+    `again` says that plans depend on the batches before. `skip_history` returns those batches if
+    examples were skipped, because the loader would return them with the skipped examples.
     """
     if state.step and again:
         loader.load_state_dict({"position": 0 if skip_history is None else state.position})
@@ -51,7 +51,7 @@ def timed_batches(loader: Loader, state: RunState) -> Iterator[Batch]:
         batch = next(loader, None)
         waited = time.perf_counter() - begun
         state.seconds["data"] += waited
-        state.seconds["plan"] -= waited
+        state.seconds["plan"] -= waited  # planning requests batches, so its time includes this
         if batch is None:
             return
         yield batch

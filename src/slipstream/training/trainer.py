@@ -95,7 +95,7 @@ class Trainer:
         self.engine = engine_of(
             config,
             self.model,
-            steps=0,
+            steps=0,  # decides only about compile: auto, and this configuration has on or off
             fresh=checkpoint is None,  # a checkpoint overwrites all rows
             tier_sizes=self.tier_sizes,
             on_message=self.hooks.on_message,

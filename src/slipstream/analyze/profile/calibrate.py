@@ -82,8 +82,8 @@ def calibrate(
     rows, bytes_, upper = hot_set(threshold)
     if upper > budget:
         raise ConfigError(
-            f"A sample of {examples:,} inputs cannot tell which rows fit {budget:,} bytes: the "
-            f"bound of the smallest hot set in it is {upper:,.0f} bytes. Sample more inputs, or "
+            f"A sample of {examples:,} examples cannot tell which rows fit {budget:,} bytes: the "
+            f"bound of the smallest hot set in it is {upper:,.0f} bytes. Sample more examples, or "
             "count all of them."
         )
     return Calibration(examples, threshold, threshold / max(1, examples), rows, bytes_, upper)

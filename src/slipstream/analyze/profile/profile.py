@@ -57,7 +57,7 @@ def profile(
     """
     examples = len(dataset.train)
     if not examples:
-        raise ConfigError("There is nothing to profile: the training part has no inputs.")
+        raise ConfigError("There is nothing to profile: the training part has no examples.")
     popularity = Popularity.of(layout, dataset.counts)
     progress = partial(_count_steps, on_progress)
     read = progress("batches", examples)
