@@ -24,20 +24,23 @@ def run(name):
     return done.stdout
 
 
+CONSTANT = 0.582  # the logloss of a constant prediction on their data; the best possible is 0.434
+
+
 def losses(shown):
     return [float(value) for value in re.findall(r"(?:logloss|mean loss) ([\d.]+)", shown)]
 
 
 def test_the_plain_loop_learns():
     before, *_, after = losses(run("own_loop.py"))
-    assert after < 0.5 < before
+    assert after < CONSTANT - 0.04 < before
 
 
 @pytest.mark.needs("lightning")
 def test_the_loop_of_lightning_learns():
     shown = run("lightning_loop.py")
     before, after = losses(shown)
-    assert after < 0.5 < before
+    assert after < CONSTANT - 0.04 < before
     assert "100 steps of the optimizer, 100 of the tables" in shown
 
 

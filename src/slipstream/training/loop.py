@@ -60,7 +60,8 @@ def train(
     run = Run.open(folder) if resume else Run(folder)
     if resume:
         if run.config == config and run.summary is not None:  # also where its rule is not imported
-            return _result(run, hooks)
+            with run.claimed():  # which removes the lock of a process that was killed at the end
+                return _result(run, hooks)
         config = config_to_resume(run.config, config, folder)
     else:
         run.check_replaceable(force)
