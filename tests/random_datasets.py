@@ -49,17 +49,17 @@ def datasets(draw: st.DrawFn, max_rows: int = 60, min_rows: int = 0) -> Dataset:
 
 
 @st.composite
-def orders(draw: st.DrawFn, max_rows: int = 400) -> InputOrder:
-    """Any order of a few inputs."""
+def orders(draw: st.DrawFn, max_examples: int = 400) -> InputOrder:
+    """Any order of a few examples."""
     run = draw(st.sampled_from([1, 2, 8]))
-    rows = draw(st.integers(0, max_rows))
-    start = draw(st.integers(0, max(0, rows - 1)))
+    examples = draw(st.integers(0, max_examples))
+    start = draw(st.integers(0, max(0, examples - 1)))
     return InputOrder(
-        rows=rows,
+        examples=examples,
         seed=draw(st.none() | st.integers(0, 5)),
         epochs=draw(st.integers(0, 3)),
         start=start,
-        stop=draw(st.none() | st.integers(start + 1, rows)) if rows else None,
+        stop=draw(st.none() | st.integers(start + 1, examples)) if examples else None,
         block=run * draw(st.integers(1, 20)),
         mixed=draw(st.integers(1, 5)),
         run=run,

@@ -111,13 +111,13 @@ def test_any_inputs_in_any_order_are_gathered_right(part, numbers, start, length
 
 
 @given(
-    order=orders(max_rows=300),
+    order=orders(max_examples=300),
     cuts=st.tuples(st.integers(1, 40), st.integers(1, 40)),
     worlds=st.tuples(st.integers(1, 3), st.integers(1, 3)),
     steps=st.integers(0, 10),
 )
 def test_state_at_any_input_resumes_exactly_there(order, cuts, worlds, steps):
-    n = order.rows
+    n = order.examples
     columns = {"a": np.arange(n)}
     part = from_arrays(np.zeros(n), columns, validation=0, evaluation=0, min_count=1).train
 

@@ -71,7 +71,7 @@ def test_every_input_once_an_epoch_in_pure_batches(base, segment, batch_size, la
 
 
 @given(
-    base=orders(max_rows=150),
+    base=orders(max_examples=150),
     segment=st.integers(5, 60),
     batch_size=st.integers(1, 20),
     lag=st.integers(1, 3),

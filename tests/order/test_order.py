@@ -132,7 +132,7 @@ def test_a_shuffled_order_is_the_same_for_all_time():
 
 @given(order=orders())
 def test_a_part_of_a_log_comes_in_the_order_of_a_log_that_is_only_that_part(order):
-    alone = replace(order, rows=order.per_epoch, start=0, stop=None)
+    alone = replace(order, examples=order.per_epoch, start=0, stop=None)
     np.testing.assert_array_equal(
         order.example_numbers(0, len(order)), order.start + alone.example_numbers(0, len(alone))
     )

@@ -55,7 +55,7 @@ def walk(order, batch_size, *, lag=3, every=4, start=None, world=1, most=None):
 
 
 @given(
-    base=orders(max_rows=300),
+    base=orders(max_examples=300),
     kind=st.sampled_from(["as-is", "apart", "cold-first"]),
     batch_size=st.integers(1, 30),
     world=st.integers(1, 2),
@@ -81,7 +81,7 @@ def test_every_example_is_trained_or_skipped_once_and_batches_are_full(
 
 
 @given(
-    base=orders(max_rows=300),
+    base=orders(max_examples=300),
     kind=st.sampled_from(["as-is", "cold-first"]),
     batch_size=st.integers(1, 20),
     stop=st.integers(0, 60),

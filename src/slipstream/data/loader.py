@@ -70,9 +70,9 @@ class Loader:
         self.part = part
         self.batch_size = batch_size
         self.order: Order = InputOrder(len(part)) if order is None else order
-        if self.order.rows != len(part):
+        if self.order.examples != len(part):
             raise ConfigError(
-                f"The order is for {self.order.rows} examples, but part {part.name!r} has "
+                f"The order is for {self.order.examples} examples, but part {part.name!r} has "
                 f"{len(part)}."
             )
         check_share(batch_size, rank, world_size)

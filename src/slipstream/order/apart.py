@@ -125,9 +125,9 @@ class Apart:
             raise ConfigError(f"A segment has {self.segment} examples; it must have at least 1.")
 
     @property
-    def rows(self) -> int:
+    def examples(self) -> int:
         """Examples in the part."""
-        return self.base.rows
+        return self.base.examples
 
     def __len__(self) -> int:
         return len(self.base)

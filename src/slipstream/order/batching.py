@@ -38,7 +38,7 @@ class Order(Protocol):
     """A sequence of examples: a pure function of its arguments and of the reported losses."""
 
     @property
-    def rows(self) -> int:
+    def examples(self) -> int:
         """Examples in the part."""
 
     def __len__(self) -> int:

@@ -31,7 +31,7 @@ class InputOrder:
     consecutive examples, which are several times cheaper to read than single ones.
 
     Args:
-        rows: Examples in the part.
+        examples: Examples in the part.
         seed: Shuffles the examples, differently each epoch; None keeps their order.
         epochs: How often every example is trained.
         start: The first example of the part that is used; older ones are left out.
@@ -45,7 +45,7 @@ class InputOrder:
         [3, 4, 0, 1]
     """
 
-    rows: int
+    examples: int
     seed: int | None = None
     epochs: int = 1
     start: int = 0
@@ -55,19 +55,19 @@ class InputOrder:
     run: int = RUN
 
     def __post_init__(self) -> None:
-        least = {"rows": 0, "epochs": 0, "start": 0, "block": 1, "mixed": 1, "run": 1}
+        least = {"examples": 0, "epochs": 0, "start": 0, "block": 1, "mixed": 1, "run": 1}
         for name, bound in least.items():
             value = getattr(self, name)
             if value < bound:
                 raise ConfigError(f"{name} is {value}; it must be at least {bound}.")
-        if self.stop is not None and self.stop > self.rows:
-            raise ConfigError(f"stop is {self.stop:,}, but there are {self.rows:,} examples.")
+        if self.stop is not None and self.stop > self.examples:
+            raise ConfigError(f"stop is {self.stop:,}, but there are {self.examples:,} examples.")
         if self.stop is not None and self.start >= self.stop:
             raise ConfigError(
                 f"start is {self.start:,} and stop is {self.stop:,}; start must be below stop."
             )
-        if self.start and self.start >= self.rows:
-            raise ConfigError(f"start is {self.start:,}, but there are {self.rows:,} examples.")
+        if self.start and self.start >= self.examples:
+            raise ConfigError(f"start is {self.start:,}, but there are {self.examples:,} examples.")
         if self.block % self.run:
             raise ConfigError(f"block is {self.block}; it must be a multiple of run, {self.run}.")
 
@@ -78,7 +78,7 @@ class InputOrder:
     @cached_property
     def per_epoch(self) -> int:
         """Examples in one epoch."""
-        return (self.rows if self.stop is None else self.stop) - self.start
+        return (self.examples if self.stop is None else self.stop) - self.start
 
     def example_numbers(self, start: int, stop: int) -> Array:
         """The examples at positions start to stop, as int64."""
@@ -178,7 +178,7 @@ class InputOrder:
         return permutation(n, np.frombuffer(digest, dtype="<u8"))
 
 
-def example_number(position: int | str, rows: int) -> int:
+def example_number(position: int | str, examples: int) -> int:
     """The number of an example, from itself or a share of all examples.
 
     Example:
@@ -187,7 +187,7 @@ def example_number(position: int | str, rows: int) -> int:
     """
     if isinstance(position, int):
         return position
-    return round(float(position.rstrip("% ")) * rows / 100)
+    return round(float(position.rstrip("% ")) * examples / 100)
 
 
 def _join(pieces: list[Array]) -> Array:

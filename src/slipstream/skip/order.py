@@ -20,7 +20,7 @@ class RebatchedOrder:
     """An order of the examples of another one, in other batches."""
 
     def __init__(self, base: Order) -> None:
-        self.base, self.rows = base, base.rows
+        self.base, self.examples = base, base.examples
 
     def __len__(self) -> int:
         return len(self.base)

@@ -21,13 +21,13 @@ from slipstream.tables.spec import Layout
 
 def order_of(config: Config, dataset: Dataset) -> InputOrder:
     """The order of examples before hot and cold ones are sorted apart and some are skipped."""
-    rows = len(dataset.train)
+    examples = len(dataset.train)
     return InputOrder(
-        rows,
+        examples,
         seed=config.seed if config.shuffle else None,
         epochs=config.epochs,
-        start=example_number(config.start, rows),
-        stop=None if config.stop is None else example_number(config.stop, rows),
+        start=example_number(config.start, examples),
+        stop=None if config.stop is None else example_number(config.stop, examples),
     )
 
 

@@ -39,7 +39,7 @@ def summary_of(
         **scores,
         "oracle_auc": oracle["auc"] if oracle else None,
         "init_from": state.init_from,
-        "trained_part": log_part(order.start, order.start + order.per_epoch, order.rows),
+        "trained_part": log_part(order.start, order.start + order.per_epoch, order.examples),
         "inputs_total": state.total,
         "inputs_trained": state.inputs_trained,
         "inputs_skipped": skipped,
