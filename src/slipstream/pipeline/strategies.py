@@ -46,7 +46,7 @@ class Strategy(NamedTuple):
 
     @property
     def apart(self) -> bool:
-        """Whether no batch mixes hot and cold inputs."""
+        """Whether no batch mixes hot and cold examples."""
         return self.ordering in ("apart", "cold-first")
 
     def trains_as_many(self, other: Strategy) -> bool:

@@ -1,1 +1,1 @@
-"""Embedding tables: what they are, where their rows are kept, how rows are read and moved."""
+"""Embedding tables: what they are, where their rows are kept, how rows are read and updated."""

@@ -25,7 +25,7 @@ _ANCHOR = torch.empty(0, requires_grad=True)
 
 
 class EmbeddingTables(nn.Module):  # type: ignore[misc]
-    """Embedding tables that are looked up like a layer and moved by `step`.
+    """Embedding tables that are looked up like a layer and updated by `step`.
 
     Rows are no parameters: no optimizer of PyTorch sees them, and neither `zero_grad` nor
     gradient clipping of the model around them touches their gradients. They stay in the memory of
@@ -122,7 +122,7 @@ class EmbeddingTables(nn.Module):  # type: ignore[misc]
         return cls(tables, features, optimizer=optimizer, seed=seed, schema=schema)
 
     def forward(self, inputs: Batch | Ids) -> dict[str, Tensor]:
-        """The vectors of each column, `[inputs, dim]`; of sequences, `[inputs, length, dim]`.
+        """The vectors of each column, `[examples, dim]`; of sequences, `[examples, length, dim]`.
 
         In training mode, with gradients enabled, `step` applies what backward brings to them. The
         vectors are views of one tensor: `reshape` them rather than `view`.
@@ -138,7 +138,7 @@ class EmbeddingTables(nn.Module):  # type: ignore[misc]
         return {name: vectors[number] for number, name in enumerate(self._names)}
 
     def stacked(self, inputs: Batch | Ids) -> Tensor:
-        """The vectors of all columns in one tensor, `[inputs, columns, dim]`.
+        """The vectors of all columns in one tensor, `[examples, columns, dim]`.
 
         Columns come in the order of the features. For tables of one dimension, without sequences.
         """

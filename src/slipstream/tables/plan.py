@@ -94,7 +94,7 @@ class GroupPlan:
     fill: RowSlots | None = None
     # Rows to write back from their slots after the step; None where there is one tier.
     evict: RowSlots | None = None
-    # Distinct rows that the step needs, moved or not; 0 where there is one tier, and where the
+    # Distinct rows that the step needs, updated or not; 0 where there is one tier, and where the
     # device finds out.
     needs: int = 0
     kept_rows: int = 0  # rows that stay in the fast tier for good, as it is now decided
@@ -111,7 +111,7 @@ class Plan:
     """One batch, ready to be stepped through: a pure function of data, config and decisions."""
 
     step: int  # the number of the step, from 1
-    example_numbers: Tensor  # which inputs of the part, -1 in padding
+    example_numbers: Tensor  # which examples of the part, -1 in padding
     n_valid: int  # how many inputs there are; the rest of the capacity is padding
     next_position: int  # where in the order the next batch begins
     labels: Tensor  # float32 `[capacity]`
@@ -145,7 +145,7 @@ class Plan:
 
 
 def lookup_of(groups: Sequence[GroupPlan], first: int, last: int) -> tuple[GroupPlan, ...]:
-    """Where the rows of some inputs of a batch are, to be looked up."""
+    """Where the rows of some examples of a batch are, to be looked up."""
     some = []
     for group in groups:
         lists = {}

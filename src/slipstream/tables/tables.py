@@ -1,4 +1,4 @@
-"""All embedding tables of a model: looked up and moved as a plan says."""
+"""All embedding tables of a model: looked up and updated as a plan says."""
 
 from __future__ import annotations
 

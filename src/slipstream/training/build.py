@@ -163,7 +163,7 @@ def longest(dataset: Dataset) -> dict[str, int]:
 
 
 def dense_statistics(dataset: Dataset) -> tuple[list[float], list[float]]:
-    """The mean and the deviation of each dense value over the first inputs of training."""
+    """The mean and the deviation of each dense value over the first examples of training."""
     part = dataset.train
     runs = part.runs(0, min(len(part), COUNTED))
     values: Array = np.concatenate([np.asarray(run.dense, dtype=np.float64) for run in runs])

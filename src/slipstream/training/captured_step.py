@@ -26,7 +26,7 @@ from slipstream.training.example_order import loader_of, order_of, steps_of
 from slipstream.training.placement import placement_for, tier_sizes_of
 
 OwnLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""The loss of a batch: of what the module gives, the labels and the weights of the inputs."""
+"""The loss of a batch: of what the module gives, the labels and the weights of the examples."""
 _NOT_RECORDED = (
     "Steps run one operation after the other: device is {device}, and only on a GPU (device: cuda) "
     "is a step recorded and replayed."
@@ -58,7 +58,7 @@ class CapturedStep:
         tables: The tables of the data set: `EmbeddingTables.for_schema`. Between two passes they
             hold the current rows; during a pass nothing else may use them.
         module: Called with the dense values `[inputs, values]` and the vectors of each column by
-            name, as the tables return them; returns one number for each input. It is moved to the
+            name, as the tables return them; returns one number for each example. It is moved to the
             device. Columns that it does not use have gradients of zero, which Adam and weight decay
             still apply.
         loss: Called with these numbers, labels and weights, `[inputs]` each; the last batch is
@@ -94,7 +94,9 @@ class CapturedStep:
     ) -> None:
         self._dataset, self._tables, self._on_message = dataset, tables, on_message
         self._config = _checked(config or Config(), dataset, tables)
-        self._loss = loss or (lambda *batch: weighted_loss(*batch, None))
+        self._loss = loss or (
+            lambda logits, labels, weights: weighted_loss(logits, labels, weights, None)
+        )
         self._order = order_of(self._config, dataset)
         gpu.use_device(self._config)
         self.recorded = gpu.uses_gpu(self._config, [])
@@ -114,7 +116,7 @@ class CapturedStep:
         )
 
     def through(self) -> Iterator[CapturedResult]:
-        """Train `config.epochs` passes over all inputs; returns the result of each step.
+        """Train `config.epochs` passes over all examples; returns the result of each step.
 
         On a GPU results come a few steps later. Training stops when the caller takes no more
         results; the tables then have the rows after the last step that was begun.

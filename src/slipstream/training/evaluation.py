@@ -51,7 +51,7 @@ def auc_mode(part: Part) -> Mode:
 
 
 def first_inputs(part: Part, count: int) -> Part:
-    """The first inputs of a part, at most so many."""
+    """The first examples of a part, at most so many."""
     return Part(part.name, part.schema, part.runs(0, min(count, len(part))))
 
 

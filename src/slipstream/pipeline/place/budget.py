@@ -199,7 +199,7 @@ def _within(budget: int, sizes: Sequence[int], largest: Sequence[int]) -> list[i
 
 
 def _more_apart(layout: Layout, popularity: Popularity, inputs: int) -> Array:
-    """How many times as many rows come for inputs of which each has a row that does not stay.
+    """How many times as many rows come for examples of which each has a row that does not stay.
 
     There are at least as many such inputs as the table with the most such accesses has of these,
     where its column has one id an input; and k times as many inputs need at most k times as many

@@ -1,4 +1,4 @@
-"""Counts rows and bytes that plans move between the tiers; the same plans give the same counts."""
+"""Counts rows and bytes that plans copy between the tiers; the same plans give the same counts."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ def kept_rows(plan: Plan) -> int:
 
 
 def per_input(transfers: dict[str, int], inputs: int) -> dict[str, float]:
-    """The rows and bytes for each input that was trained."""
+    """The rows and bytes for each example that was trained."""
     return {name: transfers[name] / max(1, inputs) for name in COUNTED}

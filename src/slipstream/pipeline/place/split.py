@@ -1,4 +1,4 @@
-"""Each batch in two parts: popular inputs first, the rest after (Hotline)."""
+"""Each batch in two parts: popular examples first, the rest after (Hotline)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slipstream.data.batch import Batch, ListBatch
 
 
 def in_two(batch: Batch, popular: Array) -> tuple[Batch, tuple[int, ...]]:
-    """A batch with its popular inputs first, and where the rest begins.
+    """A batch with its popular examples first, and where the rest begins.
 
     Both keep their order. A batch of one kind only is left as it is, in one part.
 

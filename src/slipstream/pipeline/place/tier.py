@@ -92,7 +92,7 @@ class Tier:
         self.leaving = dropped[later == 0]
 
     def keeps_all(self, group: GroupPlan, n: int) -> Array:
-        """Whether all rows of each input are kept, and so in the fast tier by now."""
+        """Whether all rows of each example are kept, and so in the fast tier by now."""
         all_kept = (self.last_use[group.slots.numpy()[:, :n]] == tiers.ALWAYS_KEPT).all(axis=0)
         for list_slots in group.lists.values():
             others = self.last_use[list_slots.slots.numpy()] != tiers.ALWAYS_KEPT
