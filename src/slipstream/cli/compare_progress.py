@@ -22,7 +22,7 @@ from slipstream.number_format import compact, duration
 # Columns of the results, the most important first.
 _COLUMNS = (
     *("strategy", "speed-up", "change of AUC", "AUC", "AUC against random", "examples/s"),
-    *("skipped", "bytes moved an example", "found in fast tier", "seeds"),
+    *("skipped", "bytes copied per example", "found in fast tier", "seeds"),
     *("host memory", "device memory"),
 )
 
