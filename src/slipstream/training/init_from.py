@@ -19,7 +19,6 @@ from slipstream.models import Model
 from slipstream.models.inputs import LINEAR
 from slipstream.pipeline.dense import weights_for
 from slipstream.pipeline.engine import Engine
-from slipstream.tables.spec import TableSpec
 from slipstream.tables.store import RowStore
 from slipstream.training.checkpoint import WholeCheckpoint, dense_of, rows_of
 from slipstream.training.checkpoint.contents import SavedTable
@@ -67,7 +66,16 @@ class WarmStart:
         source = cache(matcher.source)
         self._sources = {}
         for table in model.layout.tables:
-            self._check(table)
+            if table.name not in self._saved:
+                raise ConfigError(
+                    f"The run in {run} has no table {table.name!r}, so its weights cannot be used "
+                    f"here.{did_you_mean(table.name, self._saved)}"
+                )
+            if (dim := self._saved[table.name].dim) != table.dim:
+                raise ConfigError(
+                    f"The rows of table {table.name!r} have {dim} elements in the run in {run} and "
+                    f"{table.dim} here: give the same dim."
+                )
             self._sources[table.name] = source(table.name.removesuffix(LINEAR))
 
     def fill(self, engine: Engine) -> dict[str, Any]:
@@ -83,19 +91,6 @@ class WarmStart:
         counts = ", ".join(f"{n} {c['copied']:,} of {c['rows']:,}" for n, c in tables.items())
         self._on_message(f"Rows copied from {self.run}, as of example {position:,}: {counts}.")
         return {"run": str(self.run), "position": position, "tables": tables}
-
-    def _check(self, table: TableSpec) -> None:
-        if table.name not in self._saved:
-            raise ConfigError(
-                f"The run in {self.run} has no table {table.name!r}, so its weights "
-                f"cannot be used here.{did_you_mean(table.name, self._saved)}"
-            )
-        dim = self._saved[table.name].dim
-        if dim != table.dim:
-            raise ConfigError(
-                f"The rows of table {table.name!r} have {dim} elements in the run in {self.run} "
-                f"and {table.dim} here: give the same dim."
-            )
 
 
 def with_full_path(config: Config, folder: Path | None) -> Config:

@@ -127,7 +127,7 @@ def dataset_of_run(
 def _model(config: Config, schema: Schema, lengths: dict[str, Any]) -> Model:
     """The model as it was trained, without optimizer state, which prediction does not need."""
     settings, tables = config.embedding.settings()
-    options = dict(config.model.options)
+    options = config.model.options
     # The real statistics are among the saved weights.
     statistics = ([0.0] * len(schema.dense), [1.0] * len(schema.dense))
     return build_model(

@@ -102,7 +102,6 @@ def train(
 
 
 def _result(run: Run, hooks: Hooks) -> dict[str, Any]:
-    """The summary of a run that has ended."""
     hooks.on_message(f"The run in {run.folder} has already ended.")
     assert run.summary is not None
     return run.summary

@@ -33,17 +33,12 @@ class Run:
     def open(cls, folder: Path) -> Run:
         """The run that is in a folder."""
         run = cls(folder)
-        if not run.exists:
+        if not (folder / CONFIG).is_file():
             raise ConfigError(
                 f"There is no run in {folder}: it has no {CONFIG}. Name a folder that slipstream "
                 "train has written (--out). To start a new run, omit --resume."
             )
         return run
-
-    @property
-    def exists(self) -> bool:
-        """Whether a run has begun here."""
-        return (self.folder / CONFIG).is_file()
 
     @property
     def config(self) -> Config:

@@ -50,8 +50,6 @@ def step_bytes(model: Model, batch_size: int, *, dense: int, half: bool) -> int:
 
 
 def _embedded(layout: Layout, batch_size: int, dtype: torch.dtype) -> Embedded:
-    """The result of a lookup, without values."""
-
     def empty(*shape: int) -> Tensor:
         return torch.empty(batch_size, *shape, dtype=dtype, device="meta", requires_grad=True)
 

@@ -46,11 +46,10 @@ from slipstream.training.example_order import loader_of, order_of
 from slipstream.training.init_from import WarmStart
 from slipstream.training.metrics import Scores
 from slipstream.training.placement import placement_for, slow_placement, tier_sizes_of
-from slipstream.training.plans import plans_from, timed_batches
 from slipstream.training.process_memory import MemoryPeak
 from slipstream.training.progress import Progress
 from slipstream.training.reports import Reports, report_every
-from slipstream.training.resume import restore_order
+from slipstream.training.resume import plans_from, restore_order, timed_batches
 from slipstream.training.run import Run
 from slipstream.training.skip import Skipping
 from slipstream.training.state import OVERSIZED, Hooks, RunState, StoppedError, no_improvement

@@ -11,7 +11,7 @@ import re
 import shutil
 from pathlib import Path
 
-_NAME = re.compile(r"(\d{12})(\.replaced)?")
+_NAME = re.compile(r"\d{12}(\.replaced)?")
 
 
 def path_of(folder: Path, step: int) -> Path:
@@ -28,12 +28,9 @@ def finished(folder: Path) -> list[tuple[int, Path]]:
     """The finished checkpoints, newest first."""
     if not folder.is_dir():
         return []
-    checkpoints = []
-    for path in folder.iterdir():
-        match = _NAME.fullmatch(path.name)
-        if match and path.is_dir():
-            checkpoints.append((-int(match[1]), bool(match[2]), path))
-    return [(-negative_step, path) for negative_step, _, path in sorted(checkpoints)]
+    paths = [path for path in folder.iterdir() if _NAME.fullmatch(path.name) and path.is_dir()]
+    paths.sort(key=lambda path: (-int(path.name[:12]), path.name))  # `.replaced` comes second
+    return [(int(path.name[:12]), path) for path in paths]
 
 
 def tidy(folder: Path) -> None:
