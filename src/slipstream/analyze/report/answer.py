@@ -78,11 +78,11 @@ def notes(group: RunGroup, results: Sequence[Result]) -> list[str]:
             sentences.append(
                 f"{result.label} skipped nothing. {skipping.get('sentence', '')}".strip()
             )
-    tiers = [result for result in results if "bytes_moved_per_input" in result.values]
+    tiers = [result for result in results if "bytes_copied_per_input" in result.values]
     if tiers and all((run.summary or {}).get("device", "cpu") == "cpu" for run in group.runs):
         sentences.append(
             "On a CPU the fast tier is the same memory as the slow one, so a placement cannot save "
-            "time here. The bytes moved show what it would save on a GPU."
+            "time here. The bytes copied show what it would save on a GPU."
         )
     sentences += [
         f"{result.label} trained {result.mean('oversized_steps'):.3g} batches of a run in the slow "

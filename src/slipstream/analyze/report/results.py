@@ -27,7 +27,7 @@ def _summary(*path: str) -> Value:
     return value_of
 
 
-def _bytes_moved(run: RunRecord) -> float | None:
+def _bytes_copied(run: RunRecord) -> float | None:
     each = ((run.summary or {}).get("transfers") or {}).get("per_input")
     return float(each["bytes_in"] + each["bytes_out"]) if each else None
 
@@ -42,7 +42,7 @@ MEASURES: dict[str, Value] = {
     "skip_share": _summary("skip_share"),
     "row_updates_frozen": _summary("skipping", "row_updates_frozen"),
     "hot_access_share": _summary("hot_access_share"),
-    "bytes_moved_per_input": _bytes_moved,
+    "bytes_copied_per_input": _bytes_copied,
     "oversized_steps": _summary("transfers", "oversized_steps"),
     "host_bytes": _summary("peak_memory_bytes", "host"),
     "device_bytes": _summary("peak_memory_bytes", "device"),

@@ -85,7 +85,7 @@ FIELDS: dict[str, Cell] = {
     "change of NE": _change("normalized_entropy"),
     "calibration": _mean("calibration", _decimals(3)),
     "found in fast tier": _mean("hot_access_share", lambda share: f"{share:.1%}" if share else ""),
-    "bytes copied per example": _mean("bytes_moved_per_input", size),
+    "bytes copied per example": _mean("bytes_copied_per_input", size),
     "host memory": _mean("host_bytes", size),
     "device memory": _mean("device_bytes", size),
 }
