@@ -26,7 +26,7 @@ from slipstream.training.example_order import loader_of, order_of, steps_of
 from slipstream.training.placement import placement_for, tier_sizes_of
 
 OwnLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""The loss of a batch: of what the module gives, the labels and the weights of the examples."""
+"""The loss of a batch, from the outputs of the module, the labels and the weights."""
 _NOT_RECORDED = (
     "Steps run one operation after the other: device is {device}, and only on a GPU (device: cuda) "
     "is a step recorded and replayed."
