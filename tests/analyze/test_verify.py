@@ -13,7 +13,7 @@ from slipstream.analyze.verify import VerifyResult, in_float64, verify
 from slipstream.cli.app import app
 from slipstream.data.loader import Loader
 from slipstream.errors import ConfigError
-from slipstream.gpu import devices
+from slipstream.gpu import memory
 from slipstream.pipeline import strategies
 from slipstream.pipeline.strategies import STRATEGIES
 from slipstream.tables.mover import Mover
@@ -209,7 +209,7 @@ def test_a_device_whose_memory_is_used_up_is_named_with_the_memory_needed(monkey
     def full(*_, **__):
         raise torch.OutOfMemoryError
 
-    monkeypatch.setattr(devices, "available_memory", lambda _: 1 << 30)
+    monkeypatch.setattr(memory, "available_memory", lambda _: 1 << 30)
     monkeypatch.setattr(verifying._Pair, "run", full)
     with pytest.raises(ConfigError, match=r"1,024 MiB.* 1 MiB for all rows of the training"):
         verify(clicks(), config(*SMALL, strategy="fast"), 3)

@@ -21,6 +21,8 @@ FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 @pytest.fixture(scope="module")
 def gpu():
+    # The folder tests/gpu may have been imported under the same name.
+    others = {name: sys.modules.pop(name) for name in list(sys.modules) if is_gpu(name)}
     sys.path.insert(0, str(FOLDER))
     import gpu
 
@@ -34,9 +36,14 @@ def gpu():
     yield gpu
     for module, name, value in before:
         setattr(module, name, value)
-    for name in [name for name in sys.modules if name == "gpu" or name.startswith("gpu_")]:
+    for name in [name for name in sys.modules if is_gpu(name)]:
         del sys.modules[name]
     sys.path.remove(str(FOLDER))
+    sys.modules.update(others)
+
+
+def is_gpu(name):
+    return name == "gpu" or name.startswith(("gpu.", "gpu_"))
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,7 @@ def test_no_batch_mixes_hot_and_cold_inputs():
     model = build.model_of(keys, dataset)
     tier_sizes = tier_sizes_of(keys, model.layout, dataset)
     order = build.run_order(keys, model.layout, dataset, tier_sizes)
-    hot = order._hot
+    hot = order.hot
     kinds = [hot(cut.example_numbers) for cut in iter(order.cuts(0, 16).__next__, None)]
     assert any(kind.all() for kind in kinds)
     assert any(not kind.any() for kind in kinds)

@@ -29,7 +29,8 @@ def diverged_in(result: StepResult, *, updated: bool = False) -> DivergedError:
     first_bad = ""
     if 0 < int(bad.sum()) < plan.n_valid:
         first = int(plan.example_numbers[: plan.n_valid][bad][0])
-        first_bad = f"{int(bad.sum()):,} have no finite prediction, first example {first:,}. "
+        count = f"{int(bad.sum()):,} of them without a finite prediction"
+        first_bad = f"There are {count}; the first is example {first:,}. "
     return DivergedError(
         f"The loss of step {plan.step} is {result.loss}: the batch of {plan.n_valid:,} examples at "
         f"positions {position:,} to {plan.next_position:,}, which begins with example "
