@@ -20,8 +20,8 @@ STEPS = (
         "it early; the report then shows the runs that have ended:",
         # The published method waits for 1,000 batches of hot examples; this log has fewer. In
         # such small steps a second thread gains nothing.
-        f"compare {DATA} --seeds 3 --batch-size 512 --set skip.warmup_batches=4 --set threads=1 "
-        f"--minutes 4 --out {COMPARED} --force",
+        f"compare {DATA} --seeds 3 --batch-size 512 --set skip.options.warmup_batches=4 "
+        f"--set threads=1 --minutes 4 --out {COMPARED} --force",
     ),
 )
 

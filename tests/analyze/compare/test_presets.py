@@ -5,7 +5,7 @@ import pytest
 from slipstream import Config, Dataset, Recipe, synthesize
 from slipstream.analyze.compare.comparison import Comparison
 from slipstream.analyze.compare.grid import Choices
-from slipstream.analyze.compare.presets import preset_settings, scaled_to
+from slipstream.analyze.compare.presets import preset_settings, scaled_to, with_own_options
 from slipstream.skip import RULES
 
 
@@ -35,3 +35,14 @@ def test_published_counts_are_scaled_to_the_data(data):
     # 6 of 255 batches are as 1,000 of 44,766.
     assert options == {"warmup_batches": 6, "hot_memory": "12%", "sample_share": 1.0}
     assert scaled_to(Config(batch_size=10), dataset).skip.options == {}
+
+
+def test_an_option_of_a_rule_is_left_out_where_another_rule_or_none_is_used():
+    option = {"skip.options.warmup_batches": 4, "skip.options.typo": 1}
+    settings = [f"{key}={value}" for key, value in option.items()]
+    base = Config().with_settings(settings)
+    plain, slipstream = with_own_options(
+        [base.replace(strategy="plain"), base.replace(strategy="slipstream")]
+    )
+    assert plain.skip.options == {"typo": 1}, "it is an error when the run is checked"
+    assert slipstream.skip.options == {"warmup_batches": 4, "typo": 1}

@@ -10,7 +10,7 @@ from pathlib import Path
 from slipstream import gpu
 from slipstream.analyze.compare.folder import Folder
 from slipstream.analyze.compare.grid import Choices, planned_runs
-from slipstream.analyze.compare.presets import scaled_to
+from slipstream.analyze.compare.presets import scaled_to, with_own_options
 from slipstream.analyze.compare.runner import OnEvent, RunEvent, run_all
 from slipstream.analyze.environment import environment
 from slipstream.analyze.report.write import RunReport, report_on
@@ -42,7 +42,10 @@ class Comparison:
         self.dataset = Dataset.open(base.data)
         base = base.replace(data=str(Path(base.data).absolute()))
         self.folder = Folder(out)
-        self.runs = planned_runs(base, choices)
+        runs = planned_runs(base, choices)
+        configs = with_own_options([run.config for run in runs])
+        pairs = zip(runs, configs, strict=True)
+        self.runs = [replace(run, config=config) for run, config in pairs]
         if choices.preset:
             self.runs = [
                 replace(run, config=scaled_to(run.config, self.dataset)) for run in self.runs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from slipstream.config import Config
@@ -52,6 +52,24 @@ def preset_settings(name: str) -> list[Keys]:
     if name not in PRESETS:
         raise ConfigError(f"There is no preset {name!r}.{did_you_mean(name, PRESETS)}")
     return list(PRESETS[name]())
+
+
+def with_own_options(configs: Sequence[Config]) -> list[Config]:
+    """The configurations, each without options of skip rules that only the others have."""
+    names = [option_names(c.skipping, c.ordering) for c in map(strategy_of, configs)]
+    known = {name for own in names for name in own}
+    return [
+        config.replace(
+            skip=config.skip.replace(
+                options={
+                    name: value
+                    for name, value in config.skip.options.items()
+                    if name in own or name not in known
+                }
+            )
+        )
+        for config, own in zip(configs, names, strict=True)
+    ]
 
 
 def scaled_to(config: Config, dataset: Dataset) -> Config:
